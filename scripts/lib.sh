@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# What scripts/demo, build, test and bench share: the packages the build needs, the build itself, and the private
+# Python environments that real jobs run in. Sourced; progress goes to stderr, results to stdout.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/vramshim
+
+# What the build needs: Debian's package, and how to see that it is there (a command, or a pkg-config name), so that
+# a machine which got it in another way is as good.
+packages=(
+	'gcc command:cc'
+	'pkg-config command:pkg-config'
+	'meson command:meson'
+	'ninja-build command:ninja'
+	'libcmocka-dev module:cmocka'
+	'libjemalloc-dev module:jemalloc'
+	'libunwind-dev module:libunwind'
+	'libzstd-dev module:libzstd'
+	'libelf-dev module:libelf'
+	'libdw-dev module:libdw'
+	'libjansson-dev module:jansson'
+)
+
+say()
+{
+	printf '%s\n' "${0##*/}: $*" >&2
+}
+
+die()
+{
+	say "$@"
+	exit 1
+}
+
+# missing_packages: the names of those that are not there, on one line.
+missing_packages()
+{
+	local row package probe names=()
+
+	for row in "${packages[@]}"; do
+		read -r package probe <<<"$row"
+		case $probe in
+		command:*) command -v "${probe#*:}" >/dev/null || names+=("$package") ;;
+		module:*) pkg-config --exists "${probe#*:}" 2>/dev/null || names+=("$package") ;;
+		esac
+	done
+	echo "${names[*]}"
+}
+
+# missing_python: python3-venv where the interpreter cannot make an environment (Debian ships that apart).
+missing_python()
+{
+	command -v "$(python)" >/dev/null || { echo python3 python3-venv; return; }
+	"$(python)" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+}
+
+python()
+{
+	echo "${PYTHON:-python3}"
+}
+
+# install_packages NAME...: by apt, as root or where sudo asks no password; otherwise says what to install and ends.
+install_packages()
+{
+	local as=()
+
+	(($#)) || return 0
+	command -v apt-get >/dev/null || die "missing: $* (Debian's names): install them and run this again"
+	if ((EUID)); then
+		sudo -n true 2>/dev/null || die "missing packages: run 'apt-get install $*' as root, then this again"
+		as=(sudo -n)
+	fi
+	say "installing $*"
+	"${as[@]}" apt-get update -qq >&2
+	"${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+# prepare: everything the build and the Python environments need from the system.
+prepare()
+{
+	local names
+
+	read -ra names <<<"$(missing_packages) $(missing_python)"
+	install_packages "${names[@]}"
+}
+
+# build_into FOLDER [MESON OPTION...]: configures it once, builds it, prints nothing but errors.
+build_into()
+{
+	local folder=$1 log
+	shift
+
+	log=$(mktemp)
+	if [[ ! -f $folder/build.ninja ]]; then
+		meson setup "$folder" "$root" "$@" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
+	fi
+	ninja -C "$folder" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
+	rm -f "$log"
+}
+
+# python_env TORCH: the interpreter of the environment scripts/requirements/torch-TORCH.txt describes, made where it
+# is missing, incomplete or of other versions. It grows under another name and is renamed when whole; the stamp, the
+# hash of its requirements, is written last; a lock keeps two runs from making it at once.
+python_env()
+{
+	local torch=$1 requirements version name folder partial hash
+
+	requirements=$root/scripts/requirements/torch-$torch.txt
+	version=$("$(python)" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+	case $version in
+	3.11 | 3.12 | 3.13 | 3.14) ;;
+	*) die "Python $version: the tests' packages need 3.11 to 3.14: set PYTHON=/path/to/python3.11" ;;
+	esac
+	name=python$version-torch-$torch
+	folder=$cache/$name
+	partial=$cache/$name.partial
+	hash=$(sha256sum <"$requirements" | cut -d' ' -f1)
+	mkdir -p "$cache"
+	(
+		flock 9
+		if env_complete "$folder" "$hash" "$requirements"; then
+			exit 0
+		fi
+		say "installing PyTorch $torch into $folder (about 7 GB, some minutes, once)"
+		rm -rf "$partial"
+		"$(python)" -m venv "$partial"
+		"$partial/bin/python" -m pip install --disable-pip-version-check --no-compile --no-deps \
+			-r "$requirements" >&2
+		# Scripts and activate name the folder they were made in.
+		grep -rlIF "$partial" "$partial/bin" "$partial/pyvenv.cfg" | xargs sed -i "s|$partial|$folder|g"
+		echo "$hash" >"$partial/complete"
+		rm -rf "$folder"
+		mv "$partial" "$folder"
+	) 9>"$cache/$name.lock" || die "the environment $folder could not be made: see above, then run this again"
+	echo "$folder/bin/python"
+}
+
+# env_complete FOLDER HASH REQUIREMENTS: whole and of these versions. One without a stamp (made by hand) counts, and
+# gets its stamp, when it holds every package at the version asked for.
+env_complete()
+{
+	local folder=$1 hash=$2 requirements=$3
+
+	[[ -x $folder/bin/python ]] && "$folder/bin/python" -c '' 2>/dev/null || return 1
+	[[ $(cat "$folder/complete" 2>/dev/null) != "$hash" ]] || return 0
+	"$folder/bin/python" - "$requirements" <<-'END' || return 1
+		import importlib.metadata as metadata, sys
+		for line in open(sys.argv[1]):
+		    name, _, version = line.split("#")[0].strip().partition("==")
+		    if name and name != "setuptools":  # the interpreter brings one of its own
+		        try:
+		            found = metadata.version(name)
+		        except metadata.PackageNotFoundError:
+		            sys.exit(1)
+		        if found != version:
+		            sys.exit(1)
+	END
+	echo "$hash" >"$folder/complete"
+}
