@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a trace to a summary: two passes over the events.
+ */
+#ifndef VS_LEDGER_ANALYSE_H
+#define VS_LEDGER_ANALYSE_H
+
+#include "ledger/summary.h"
+#include <vramshim/trace.h>
+
+struct vs_symbols;
+
+enum vs_blocks_at {
+	VS_BLOCKS_NONE,
+	VS_BLOCKS_PEAK,
+	VS_BLOCKS_END,
+	VS_BLOCKS_MARK, /* the first mark of that name */
+	VS_BLOCKS_OOM,  /* the last out-of-memory event of the device */
+};
+
+struct vs_analyse_options {
+	enum vs_blocks_at blocks_at;
+	const char *mark;           /* for VS_BLOCKS_MARK */
+	size_t top_stacks;          /* per device; 0 means 10 */
+	struct vs_symbols *symbols; /* to share its caches; NULL: a private one for the call */
+};
+
+/* Analyse one process. `options` may be NULL (defaults). The trace is rewound first and left at its end; it must
+ * outlive the summary. -ENOENT: `options->mark` does not occur. -ENOMEM; or what vramshim_trace_next() says. */
+int vs_analyse(struct vramshim_trace *trace, const struct vs_analyse_options *options,
+               struct vs_summary **ret_summary);
+/* Accepts NULL. */
+void vs_summary_free(struct vs_summary *summary);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Everything a report says about one process: plain numbers and ids. Sizes are
+ * bytes. Strings belong to the trace or are static; stacks are ids into the
+ * trace (names: lib/symbol). Made by vs_analyse() in analyse.h.
+ */
+#ifndef VS_LEDGER_SUMMARY_H
+#define VS_LEDGER_SUMMARY_H
+
+#include "tag/tag.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum vs_exit {
+	VS_EXIT_CLEAN,
+	VS_EXIT_KILLED, /* no EXIT event, and the process is gone */
+	VS_EXIT_OOM,    /* the last thing PyTorch did was to run out of memory, whatever the exit looked like */
+	VS_EXIT_RUNNING,
+};
+
+/* An instant on one device: its counters and what they consist of. */
+struct vs_point {
+	uint64_t sequence; /* of the event after which this holds; 0: there is no such instant */
+	uint64_t time_ns;
+	const char *name;   /* marks: the mark's name, else NULL */
+	uint64_t allocated; /* as PyTorch reported it */
+	uint64_t reserved;
+	uint64_t device; /* context + everything known to be allocated from CUDA */
+	uint32_t step;   /* from 0 */
+	enum vs_phase phase;
+	uint64_t tags[VS_TAG_COUNT];       /* sums to `allocated`, unless events were lost */
+	uint64_t details[VS_DETAIL_COUNT]; /* shares of the tags; [VS_DETAIL_NONE] is 0 */
+};
+
+struct vs_fragmentation {      /* at the peak of allocated bytes */
+	uint64_t unallocated;  /* reserved - allocated */
+	uint64_t releasable;   /* whole segments without a live block: empty_cache() would give them back */
+	uint64_t pinned;       /* free pieces of segments in use */
+	uint64_t largest_free; /* the largest contiguous free piece */
+	double index;          /* 1 - largest_free / unallocated; 0 when nothing is free */
+	uint64_t segments; /* how many there are; 0: CUDA's own events are missing, so only `unallocated` is known */
+	bool exact;        /* the segments found add up to `reserved` */
+};
+
+struct vs_library_bytes {
+	const char *library; /* "nccl", "cublas", "cudnn", ...; "other" */
+	uint64_t bytes;
+};
+
+struct vs_outside { /* at the highest device bytes */
+	uint64_t context;
+	const char *context_source;               /* "measured", "assumed"; "" when there is no figure */
+	const struct vs_library_bytes *libraries; /* descending by bytes */
+	size_t library_count;
+	bool unexplained_known; /* the driver's free memory was sampled */
+	uint64_t unexplained;   /* used on the card beyond all that is known; other processes included */
+};
+
+struct vs_oom_event {
+	struct vs_point at;
+	uint64_t requested;
+	uint64_t free;         /* on the card: the driver's figure if it was just asked, else total - device */
+	uint64_t largest_free; /* the largest free piece inside what PyTorch had reserved */
+	uint32_t stack;
+	bool caught; /* the job went on and allocated again */
+};
+
+struct vs_stack_bytes {
+	uint32_t stack;
+	enum vs_tag tag;
+	enum vs_detail detail;
+	uint64_t bytes;
+	uint64_t blocks;
+};
+
+struct vs_block {
+	uint64_t address, size;
+	uint64_t allocated_at, freed_at; /* event sequences; freed_at 0: never freed */
+	uint32_t stack;
+	uint32_t step;       /* in which it was allocated */
+	enum vs_phase phase; /* ... */
+	enum vs_tag tag;
+	enum vs_detail detail;
+	uint16_t rule; /* which call-stack rule spoke (lib/tag); 0: lifetime alone */
+	int16_t device;
+};
+
+struct vs_device_summary {
+	int index;
+	const char *name; /* "" unknown */
+	bool simulated;
+	uint64_t total;              /* of the card; 0 unknown */
+	uint64_t allocations, frees; /* PyTorch events that happened, recorded or not */
+	uint64_t lost;               /* ... that were not recorded */
+	uint64_t mismatches;         /* events after which the sum of live blocks was not what PyTorch reported */
+
+	struct vs_point peak; /* the first instant of the highest allocated bytes */
+	struct vs_point end;
+	uint64_t max_allocated, max_reserved, max_device; /* each counter's own maximum */
+	struct vs_fragmentation fragmentation;
+	struct vs_outside outside;
+
+	const struct vs_point *steps; /* each step's own peak, in order; .step is its number */
+	size_t step_count;
+	const struct vs_point *marks; /* in order */
+	size_t mark_count;
+	const struct vs_oom_event *ooms;
+	size_t oom_count;
+	const struct vs_stack_bytes *stacks; /* at the peak, descending by bytes */
+	size_t stack_count;
+	const struct vs_block *blocks; /* live at the asked instant, ascending by address; empty unless asked for */
+	size_t block_count;
+};
+
+struct vs_summary {
+	uint32_t pid;
+	int rank;                          /* -1 unknown */
+	int world_size;                    /* -1 unknown */
+	const char *host, *python, *torch; /* "" unknown */
+	enum vs_exit exit;
+	uint64_t started_ns;                     /* CLOCK_REALTIME */
+	uint64_t duration_ns;                    /* from the start to the last event */
+	uint64_t lost;                           /* events of all kinds that were not recorded */
+	uint32_t steps;                          /* optimizer steps seen to end */
+	const struct vs_device_summary *devices; /* ascending by index: those with any memory event */
+	size_t device_count;
+};
+
+#endif
