@@ -123,7 +123,7 @@ python_env()
 		if env_complete "$folder" "$hash" "$requirements"; then
 			exit 0
 		fi
-		say "installing PyTorch $torch into $folder (about 7 GB, some minutes, once)"
+		say "installing PyTorch $torch into $folder (about 5 GB, some minutes, once)"
 		rm -rf "$partial"
 		"$(python)" -m venv "$partial"
 		"$partial/bin/python" -m pip install --disable-pip-version-check --no-compile --no-deps \
