@@ -61,8 +61,8 @@ struct vramshim_stack {
 	bool truncated; /* deeper than the recorder keeps */
 };
 
-struct vramshim_module { /* a mapped ELF file */
-	uint64_t base;    /* load bias: address in memory - address in the file's symbol table */
+struct vramshim_module {     /* a mapped ELF file */
+	uint64_t base;       /* load bias: address in memory - address in the file's symbol table */
 	uint64_t begin, end; /* the range of addresses it covers */
 	const char *path;
 	const char *build_id; /* hex; "" if none */
@@ -77,7 +77,7 @@ struct vramshim_code { /* a Python code object */
 };
 
 struct vramshim_python_frame {
-	uint32_t code;      /* code id */
+	uint32_t code;       /* code id */
 	int32_t instruction; /* byte offset of the current instruction in co_code; -1 unknown */
 };
 
@@ -95,13 +95,14 @@ struct vramshim_device_totals {
 };
 
 struct vramshim_trace_info {
-	uint32_t version;        /* of the format */
+	uint32_t version; /* of the format */
 	uint32_t pid;
-	uint64_t started_ns;     /* CLOCK_REALTIME */
+	uint64_t started_ns;      /* CLOCK_REALTIME */
 	uint64_t started_mono_ns; /* the same instant on the event clock */
-	uint64_t lost;           /* events that happened and were not recorded (size cap, full disk) */
-	bool clean_exit;         /* an EXIT event was written */
-	bool running;            /* the process is alive and this file is its own */
+	uint64_t lost;            /* events that happened and were not recorded (size cap, full disk) */
+	uint64_t damaged;         /* places where the file makes no sense and records were skipped, as met so far */
+	bool clean_exit;          /* an EXIT event was written */
+	bool running;             /* the process is alive and this file is its own */
 };
 
 #endif

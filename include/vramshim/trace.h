@@ -8,7 +8,10 @@
  * out belongs to it and lives until vramshim_trace_close().
  *
  * A trace cut at any byte, or still being written, is readable: what was
- * finished is there, what was not is absent, and nothing else changes.
+ * finished is there, what was not is absent, and nothing else changes. Of a
+ * running job the reader sees what was finished when it was opened, on every
+ * pass; open it again to see more. An event of a cut trace may name an id whose
+ * definition is cut off: look-ups answer NULL.
  */
 #ifndef VRAMSHIM_TRACE_H
 #define VRAMSHIM_TRACE_H
@@ -30,7 +33,8 @@ int vramshim_trace_open_memory(const void *data, size_t size, struct vramshim_tr
 /* Accepts NULL. */
 void vramshim_trace_close(struct vramshim_trace *trace);
 
-/* The next event in order: 1 and *ret_event filled, or 0 at the end. */
+/* The next event in order: 1 and *ret_event filled, or 0 at the end. Sequences strictly increase, times never
+ * decrease. Times are kept to 1.024 us. */
 int vramshim_trace_next(struct vramshim_trace *trace, struct vramshim_event *ret_event);
 /* Start again from the first event. */
 void vramshim_trace_rewind(struct vramshim_trace *trace);
@@ -45,7 +49,7 @@ const struct vramshim_stack *vramshim_trace_stack(const struct vramshim_trace *t
 uint32_t vramshim_trace_stack_count(const struct vramshim_trace *trace); /* ids are 1..count */
 const struct vramshim_code *vramshim_trace_code(const struct vramshim_trace *trace, uint32_t id);
 bool vramshim_trace_python_frame(const struct vramshim_trace *trace, uint32_t id,
-				 struct vramshim_python_frame *ret_frame);
+                                 struct vramshim_python_frame *ret_frame);
 /* The module that covers an address, or NULL. */
 const struct vramshim_module *vramshim_trace_module(const struct vramshim_trace *trace, uint64_t address);
 /* All facts in the order recorded; a later fact of the same key replaces an earlier one in
