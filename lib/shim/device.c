@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "shim/device.h"
+#include "shim/facts.h"
+#include "shim/process.h"
+#include "shim/thread.h"
+
+/* The device calls made here, looked up once. */
+enum query {
+	QUERY_RUNTIME_DEVICE,
+	QUERY_DRIVER_DEVICE,
+	QUERY_FREE_MEMORY,
+	QUERY_COUNT,
+};
+
+static const struct {
+	enum vs_api api;
+	const char *name;
+} queries[QUERY_COUNT] = {
+    [QUERY_RUNTIME_DEVICE] = {VS_API_RUNTIME, "cudaGetDevice"},
+    [QUERY_DRIVER_DEVICE] = {VS_API_DRIVER, "cuCtxGetDevice"},
+    [QUERY_FREE_MEMORY] = {VS_API_RUNTIME, "cudaMemGetInfo"},
+};
+
+static void *query(enum query which)
+{
+	static _Atomic(void *) found[QUERY_COUNT];
+	void *function = atomic_load_explicit(&found[which], memory_order_acquire);
+
+	if (!function) {
+		function = vs_real_symbol(queries[which].api, queries[which].name);
+		atomic_store_explicit(&found[which], function, memory_order_release);
+	}
+	return function;
+}
+
+int vs_device_current(enum vs_api api)
+{
+	int (*get)(int *) = query(api == VS_API_RUNTIME ? QUERY_RUNTIME_DEVICE : QUERY_DRIVER_DEVICE);
+	int device = -1;
+
+	return get && get(&device) == 0 ? device : -1;
+}
+
+/* Free bytes of the current device, if that is the one meant. The caller has a context there: without one,
+ * the question would make it. */
+static void sample(struct vs_process *process, int device)
+{
+	int (*get)(size_t *, size_t *) = query(QUERY_FREE_MEMORY);
+	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
+	size_t free_bytes, total;
+
+	if (!get || vs_device_current(VS_API_RUNTIME) != device || get(&free_bytes, &total))
+		return;
+	event.size = free_bytes;
+	vs_thread_append(process, &event);
+}
+
+void vs_device_seen(struct vs_process *process, const struct vramshim_event *event)
+{
+	uint64_t bit;
+
+	/* An allocation that succeeded proves a context; PyTorch runs out of memory long after having one. */
+	if (event->device >= VS_MAX_DEVICES)
+		return;
+	if (event->type == VRAMSHIM_TORCH_OOM)
+		sample(process, event->device);
+	if (event->type != VRAMSHIM_CUDA_ALLOC && event->type != VRAMSHIM_TORCH_ALLOC)
+		return;
+	bit = (uint64_t)1 << event->device;
+	if (atomic_load_explicit(&process->devices_seen, memory_order_relaxed) & bit ||
+	    atomic_fetch_or(&process->devices_seen, bit) & bit)
+		return;
+	vs_facts_device(process, event->device);
+	sample(process, event->device);
+}

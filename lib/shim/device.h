@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What is asked of the device itself: little, and only reads that are allowed at any time.
+ */
+#ifndef VS_SHIM_DEVICE_H
+#define VS_SHIM_DEVICE_H
+
+#include <vramshim/events.h>
+
+#include "shim/real.h"
+
+struct vs_process;
+
+/* The calling thread's device as `api` sees it; -1 when it has none. */
+int vs_device_current(enum vs_api api);
+/* An event on event->device >= 0 was recorded: describe the device if it is its first, sample its free memory where
+ * that is telling (the first allocation, an out-of-memory). Inside a hook only. */
+void vs_device_seen(struct vs_process *process, const struct vramshim_event *event);
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * dlopen() finds $ORIGIN and RPATH by its return address, so a wrapper may not call the real one: it must jump
+ * there with the caller's return address in place. C cannot promise a tail call; hence a few instructions.
+ */
+#include <dlfcn.h>
+
+#include "shim/dlopen.h"
+
+/* Read by the assembly below. */
+__attribute__((visibility("hidden"), used)) void *vs_dlopen_real;
+__attribute__((visibility("hidden"), used)) int vs_dlopen_flags;
+
+/* By version: dlsym() would find a definition of any version first. 2.34 moved dlopen() into libc. */
+__attribute__((visibility("hidden"), used)) void vs_dlopen_resolve(void)
+{
+	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+
+	for (unsigned int i = 0; i < sizeof(versions) / sizeof(versions[0]) && !vs_dlopen_real; i++)
+		vs_dlopen_real = dlvsym(RTLD_NEXT, "dlopen", versions[i]);
+}
+
+void vs_dlopen_keep(void)
+{
+	vs_dlopen_flags = RTLD_NODELETE;
+}
+
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl dlopen\n"
+        ".type dlopen, @function\n"
+        "dlopen:\n"
+        "	.cfi_startproc\n"
+        "	endbr64\n"
+        "	cmpq $0, vs_dlopen_real(%rip)\n"
+        "	jne 1f\n"
+        "	pushq %rdi\n"
+        "	.cfi_adjust_cfa_offset 8\n"
+        "	pushq %rsi\n"
+        "	.cfi_adjust_cfa_offset 8\n"
+        "	subq $8, %rsp\n"
+        "	.cfi_adjust_cfa_offset 8\n"
+        "	call vs_dlopen_resolve\n"
+        "	addq $8, %rsp\n"
+        "	.cfi_adjust_cfa_offset -8\n"
+        "	popq %rsi\n"
+        "	.cfi_adjust_cfa_offset -8\n"
+        "	popq %rdi\n"
+        "	.cfi_adjust_cfa_offset -8\n"
+        "1:	orl vs_dlopen_flags(%rip), %esi\n"
+        "	jmpq *vs_dlopen_real(%rip)\n"
+        "	.cfi_endproc\n"
+        ".size dlopen, .-dlopen\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".globl dlopen\n"
+        ".type dlopen, %function\n"
+        "dlopen:\n"
+        "	.cfi_startproc\n"
+        "	hint #34\n" /* bti c */
+        "	adrp x16, vs_dlopen_real\n"
+        "	ldr x16, [x16, :lo12:vs_dlopen_real]\n"
+        "	cbnz x16, 1f\n"
+        "	stp x29, x30, [sp, #-32]!\n"
+        "	.cfi_adjust_cfa_offset 32\n"
+        "	.cfi_rel_offset x29, 0\n"
+        "	.cfi_rel_offset x30, 8\n"
+        "	stp x0, x1, [sp, #16]\n"
+        "	bl vs_dlopen_resolve\n"
+        "	ldp x0, x1, [sp, #16]\n"
+        "	ldp x29, x30, [sp], #32\n"
+        "	.cfi_adjust_cfa_offset -32\n"
+        "	.cfi_restore x29\n"
+        "	.cfi_restore x30\n"
+        "1:	adrp x16, vs_dlopen_flags\n"
+        "	ldr w17, [x16, :lo12:vs_dlopen_flags]\n"
+        "	orr w1, w1, w17\n"
+        "	adrp x16, vs_dlopen_real\n"
+        "	ldr x16, [x16, :lo12:vs_dlopen_real]\n"
+        "	br x16\n"
+        "	.cfi_endproc\n"
+        ".size dlopen, .-dlopen\n");
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include <elf.h>
+#include <errno.h>
+#include <limits.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "shim/modules.h"
+#include "shim/process.h"
+#include "trace/writer.h"
+
+/* SHA-1 is 20 bytes; no linker writes more than 64. */
+#define MAX_BUILD_ID 64
+
+static int first_only(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(uint64_t *)data = info->dlpi_adds;
+	return 1;
+}
+
+static void build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes, char *hex)
+{
+	const char *at = (const char *)(info->dlpi_addr + notes->p_vaddr), *end = at + notes->p_memsz;
+
+	while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
+		ElfW(Nhdr) note;
+		size_t name, size;
+
+		memcpy(&note, at, sizeof(note));
+		name = (note.n_namesz + 3u) & ~(size_t)3;
+		size = (note.n_descsz + 3u) & ~(size_t)3;
+		at += sizeof(note);
+		if (name > (size_t)(end - at) || size > (size_t)(end - at) - name)
+			return;
+		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && !memcmp(at, "GNU", 4) &&
+		    note.n_descsz <= MAX_BUILD_ID) {
+			const unsigned char *bytes = (const unsigned char *)at + name;
+
+			for (size_t i = 0; i < note.n_descsz; i++) {
+				*hex++ = "0123456789abcdef"[bytes[i] >> 4];
+				*hex++ = "0123456789abcdef"[bytes[i] & 15];
+			}
+			*hex = '\0';
+			return;
+		}
+		at += name + size;
+	}
+}
+
+/* The main program has no name in the loader's list, and a library may have a relative one. */
+static const char *absolute(const char *name, char *buffer)
+{
+	ssize_t length;
+
+	if (!*name) {
+		length = readlink("/proc/self/exe", buffer, PATH_MAX - 1);
+		if (length < 0)
+			return "";
+		buffer[length] = '\0';
+		return buffer;
+	}
+	if (*name != '/' && strchr(name, '/') && realpath(name, buffer))
+		return buffer;
+	return name;
+}
+
+struct scan {
+	struct vs_process *process;
+	uint64_t count;
+};
+
+static int record(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct scan *scan = data;
+	char path[PATH_MAX], id[2 * MAX_BUILD_ID + 1] = "";
+	struct vramshim_module module = {.base = info->dlpi_addr, .begin = UINT64_MAX, .build_id = id};
+	uint64_t known_key[2];
+	struct vs_key key;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+
+		if (header->p_type == PT_LOAD) {
+			uint64_t begin = info->dlpi_addr + header->p_vaddr, end = begin + header->p_memsz;
+
+			module.begin = begin < module.begin ? begin : module.begin;
+			module.end = end > module.end ? end : module.end;
+		} else if (header->p_type == PT_NOTE && !*id) {
+			build_id(info, header, id);
+		}
+	}
+	if (module.begin >= module.end)
+		return 0;
+	/* What has been mapped stays (dlopen.h), so address and extent tell the known from the new. */
+	known_key[0] = module.begin;
+	known_key[1] = module.end;
+	key = vs_key_words(3, known_key, 2);
+	if (vs_idmap_find(&scan->process->modules, key))
+		return 0;
+	module.path = absolute(info->dlpi_name, path);
+	vs_writer_module(scan->process->writer, &module);
+	vs_idmap_add(&scan->process->modules, key, 1);
+	return 0;
+}
+
+void vs_modules_record(struct vs_process *process)
+{
+	struct scan scan = {.process = process};
+	uint64_t adds = 0, seen;
+
+	dl_iterate_phdr(first_only, &adds);
+	seen = atomic_load_explicit(&process->modules_seen, memory_order_relaxed);
+	/* One scanner a change. The others need not wait: a stack may be read before its modules. */
+	if (seen == adds + 1 || !atomic_compare_exchange_strong(&process->modules_seen, &seen, adds + 1))
+		return;
+	/* The loader's lock is held throughout: it keeps two scans apart, too. */
+	dl_iterate_phdr(record, &scan);
+}
+
+struct search {
+	const char *name;
+	char *path;
+	size_t size;
+	int found;
+};
+
+static int match(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+	const char *base = strrchr(info->dlpi_name, '/');
+
+	(void)size;
+	if (!base || strncmp(base + 1, search->name, strlen(search->name)) || strlen(info->dlpi_name) >= search->size)
+		return 0;
+	strcpy(search->path, info->dlpi_name);
+	search->found = 1;
+	return 1;
+}
+
+int vs_modules_find(const char *name, char *path, unsigned long size)
+{
+	struct search search = {name, path, size, 0};
+
+	dl_iterate_phdr(match, &search);
+	return search.found ? 0 : -ENOENT;
+}

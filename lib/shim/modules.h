@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef VS_SHIM_MODULES_H
+#define VS_SHIM_MODULES_H
+
+struct vs_process;
+
+/* Record the libraries loaded since the last call. Cheap when there are none. Takes the loader's lock: hold
+ * none of ours. */
+void vs_modules_record(struct vs_process *process);
+
+/* The path of the first loaded library whose file name begins with `name`, into `path`. 0 or -ENOENT. */
+int vs_modules_find(const char *name, char *path, unsigned long size);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "shim/native_stack.h"
+
+static _Atomic(int (*)(void **, int)) backtrace_function;
+static atomic_int prepared;
+
+/* Where this library's own code lies; the linker defines both. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char etext[] __attribute__((visibility("hidden")));
+
+void vs_native_prepare(void)
+{
+	void *library, *symbol;
+
+	if (atomic_load_explicit(&prepared, memory_order_acquire))
+		return;
+	/* Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
+	 * RTLD_LOCAL keeps its exception handling to itself. libunwind.so.8 is every release since 1.1 (2013). */
+	library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+	symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+	atomic_store_explicit(&backtrace_function, (int (*)(void **, int))symbol, memory_order_relaxed);
+	atomic_store_explicit(&prepared, 1, memory_order_release);
+}
+
+int vs_native_available(void)
+{
+	return atomic_load_explicit(&backtrace_function, memory_order_relaxed) != NULL;
+}
+
+unsigned int vs_native_walk(uint64_t frames[VS_MAX_NATIVE], const uint64_t **ret_first)
+{
+	int (*walk)(void **, int) = atomic_load_explicit(&backtrace_function, memory_order_relaxed);
+	uint64_t begin = (uint64_t)(uintptr_t)__ehdr_start, end = (uint64_t)(uintptr_t)etext;
+	unsigned int own = 0;
+	int count;
+
+	if (!walk)
+		return 0;
+	count = walk((void **)frames, VS_MAX_NATIVE);
+	if (count <= 0)
+		return 0;
+	while (own < (unsigned int)count && frames[own] >= begin && frames[own] < end)
+		own++;
+	*ret_first = frames + own;
+	return (unsigned int)count - own;
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "shim/dlopen.h"
+#include "shim/facts.h"
+#include "shim/native_stack.h"
+#include "shim/process.h"
+#include "shim/python_stack.h"
+#include "shim/thread.h"
+#include "trace/writer.h"
+
+enum state {
+	STATE_NONE, /* also what a forked child finds: the kernel wipes the page */
+	STATE_STARTING,
+	STATE_READY,
+	STATE_OFF,
+};
+
+/* What is known of this process, in a page of its own that fork() leaves zeroed in the child
+ * (MADV_WIPEONFORK): a child notices at its first event, for the price of a load, whichever way it was forked. */
+struct page {
+	_Atomic int state;
+	_Atomic(struct vs_process *) process;
+};
+
+static _Atomic(struct page *) page;
+struct vs_settings vs_settings;
+
+/* A job may not fork into more trace files of one pid than this (a pid that was used again). */
+#define MAX_FILES_PER_PID 1000
+/* How long an event waits for another thread to start the recording, before it goes unrecorded. */
+#define START_WAIT_NS 1000000000
+
+void vs_say(const char *format, ...)
+{
+	char line[512] = "vramshim: ";
+	size_t used = strlen(line);
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(line + used, sizeof(line) - used - 1, format, arguments);
+	va_end(arguments);
+	if (length < 0)
+		return;
+	used += (size_t)length < sizeof(line) - used - 1 ? (size_t)length : sizeof(line) - used - 2;
+	line[used++] = '\n';
+	if (write(STDERR_FILENO, line, used) < 0)
+		return;
+}
+
+static void wipe_in_child(void)
+{
+	struct page *shared = atomic_load(&page);
+
+	if (shared)
+		memset(shared, 0, sizeof(*shared));
+}
+
+static struct page *page_get(void)
+{
+	struct page *shared = atomic_load_explicit(&page, memory_order_acquire), *other = NULL;
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (shared)
+		return shared;
+	shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return NULL;
+	/* Kernels before 4.14 cannot wipe; fork() as libc knows it is then the only one noticed. */
+	if (madvise(shared, size, MADV_WIPEONFORK) < 0)
+		pthread_atfork(NULL, NULL, wipe_in_child);
+	if (atomic_compare_exchange_strong_explicit(&page, &other, shared, memory_order_acq_rel,
+	                                            memory_order_acquire))
+		return shared;
+	munmap(shared, size);
+	return other;
+}
+
+static int open_writer(struct vs_process *process)
+{
+	char host[65] = "", path[4096];
+	int r = -EEXIST;
+
+	gethostname(host, sizeof(host) - 1);
+	for (char *c = host; *c; c++)
+		if (*c == '/')
+			*c = '_';
+	for (int i = 1; r == -EEXIST && i <= MAX_FILES_PER_PID; i++) {
+		char suffix[16] = "";
+		int length;
+
+		if (i > 1)
+			snprintf(suffix, sizeof(suffix), "-%d", i);
+		length = snprintf(path, sizeof(path), "%s/%s-%d%s.vst", vs_settings.directory, host, (int)getpid(),
+		                  suffix);
+		if (length < 0 || (size_t)length >= sizeof(path))
+			return -ENAMETOOLONG;
+		r = vs_writer_open(path, vs_settings.max_size, &process->writer);
+	}
+	return r;
+}
+
+static struct vs_process *process_new(void)
+{
+	struct vs_process *process =
+	    mmap(NULL, sizeof(*process), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r;
+
+	if (process == MAP_FAILED) {
+		vs_say("no memory for the recorder: recording is off in process %d", (int)getpid());
+		return NULL;
+	}
+	pthread_mutex_init(&process->intern_lock, NULL);
+	process->level = vs_settings.level;
+	vs_idmap_init(&process->stacks, VS_MAX_STACKS);
+	vs_idmap_init(&process->codes, VS_MAX_STACKS);
+	vs_idmap_init(&process->frames, VS_MAX_STACKS);
+	vs_idmap_init(&process->strings, VS_MAX_STACKS);
+	vs_idmap_init(&process->modules, VS_MAX_STACKS);
+	r = open_writer(process);
+	if (r < 0) {
+		vs_say("cannot write a trace: %s: %s: recording is off in process %d", vs_settings.directory,
+		       strerror(-r), (int)getpid());
+		munmap(process, sizeof(*process));
+		return NULL;
+	}
+	return process;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static struct vs_process *process_start(void)
+{
+	struct page *shared = page_get();
+	struct vs_process *process;
+	int state = STATE_NONE;
+	uint64_t begin = 0;
+
+	if (!shared)
+		return NULL;
+	/* What takes the loader's lock comes first, while nobody waits for us. */
+	if (atomic_load(&shared->state) == STATE_NONE) {
+		vs_thread_prepare();
+		if (vs_settings.level == VS_LEVEL_FULL)
+			vs_native_prepare();
+		vs_python_prepare();
+	}
+	if (!atomic_compare_exchange_strong(&shared->state, &state, STATE_STARTING)) {
+		while (state == STATE_STARTING && (!begin || now_ns() - begin < START_WAIT_NS)) {
+			begin = begin ? begin : now_ns();
+			sched_yield();
+			state = atomic_load_explicit(&shared->state, memory_order_acquire);
+		}
+		return state == STATE_READY ? atomic_load(&shared->process) : NULL;
+	}
+	process = process_new();
+	if (!process) {
+		vs_recording = false;
+		atomic_store(&shared->state, STATE_OFF);
+		return NULL;
+	}
+	atomic_store(&shared->process, process);
+	/* Release: the recording is complete before another thread takes it. */
+	atomic_store_explicit(&shared->state, STATE_READY, memory_order_release);
+	vs_facts_record(process);
+	return process;
+}
+
+struct vs_process *vs_process_peek(void)
+{
+	struct page *shared = atomic_load_explicit(&page, memory_order_acquire);
+
+	return shared ? atomic_load_explicit(&shared->process, memory_order_acquire) : NULL;
+}
+
+struct vs_process *vs_process_get(void)
+{
+	struct vs_process *process = vs_process_peek();
+
+	return process ? process : process_start();
+}
+
+/* Only what needs no other library: most processes under the preload never see a GPU. */
+__attribute__((constructor)) static void load(void)
+{
+	const char *disable = getenv("VRAMSHIM_DISABLE"), *level = getenv("VRAMSHIM_LEVEL");
+	const char *size = getenv("VRAMSHIM_MAX_SIZE");
+	const char *directory = getenv("VRAMSHIM_OUT");
+
+	if ((disable && *disable && strcmp(disable, "0")) || !directory || !*directory)
+		return;
+	/* Copied: the job may change its environment. Never freed: hooks run until the very end. */
+	vs_settings.directory = strdup(directory);
+	if (!vs_settings.directory)
+		return;
+	if (size)
+		vs_settings.max_size = strtoull(size, NULL, 10);
+	if (level && !strcmp(level, "light"))
+		vs_settings.level = VS_LEVEL_LIGHT;
+	vs_dlopen_keep();
+	vs_recording = true;
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	struct page *shared = atomic_load(&page);
+	struct vs_process *process = vs_process_peek();
+
+	if (!process)
+		return;
+	vs_enter();
+	vs_recording = false;
+	atomic_store(&shared->state, STATE_OFF);
+	vs_facts_finish(process);
+	vs_writer_finish(process->writer);
+	vs_leave();
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The recording of one process: made at its first GPU event, made anew in a forked child at the child's.
+ */
+#ifndef VS_SHIM_PROCESS_H
+#define VS_SHIM_PROCESS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/idmap.h"
+#include "shim/real.h"
+
+struct vs_writer;
+struct vs_log;
+
+enum vs_level {
+	VS_LEVEL_FULL,
+	VS_LEVEL_LIGHT, /* Python stacks of allocations only */
+};
+
+#define VS_MAX_DEVICES 64
+
+struct vs_process {
+	struct vs_writer *writer;
+	enum vs_level level;
+
+	/* Everything that is interned: read without a lock, added to under it. */
+	pthread_mutex_t intern_lock;
+	struct vs_idmap stacks;  /* raw stack -> stack id */
+	struct vs_idmap codes;   /* code object -> code id */
+	struct vs_idmap frames;  /* code id, instruction -> Python frame id */
+	struct vs_idmap strings; /* text -> string id */
+	_Atomic uint64_t stacks_dropped;
+
+	struct vs_idmap modules;       /* address range -> 1; added to under the loader's lock */
+	_Atomic uint64_t modules_seen; /* dl_iterate_phdr's count of loads at the last scan, + 1 */
+	_Atomic uint32_t entry_names[VS_ENTRY_COUNT];
+	_Atomic uint64_t devices_seen; /* bit n: device n is described */
+
+	atomic_flag spill_lock; /* protects: */
+	struct vs_log *spill;
+};
+
+/* The calling process's recording, started if need be. NULL when it cannot be: pass through. Inside a hook only. */
+struct vs_process *vs_process_get(void);
+/* The same, but never starts one. */
+struct vs_process *vs_process_peek(void);
+
+/* The environment's settings, read once while the library loads. */
+struct vs_settings {
+	const char *directory; /* VRAMSHIM_OUT */
+	uint64_t max_size;     /* VRAMSHIM_MAX_SIZE, bytes; 0: the writer's default */
+	enum vs_level level;   /* VRAMSHIM_LEVEL */
+};
+extern struct vs_settings vs_settings __attribute__((visibility("hidden")));
+
+/* One line on stderr, once for each call; for the user, who must know that something is not recorded. */
+void vs_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

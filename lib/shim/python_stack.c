@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "shim/process.h"
+#include "shim/python_layout.h"
+#include "shim/python_stack.h"
+#include "shim/python_text.h"
+
+enum state {
+	STATE_ABSENT,    /* no interpreter loaded so far */
+	STATE_UNCHECKED, /* layout chosen, never held against a frame */
+	STATE_READY,
+	STATE_OFF, /* an interpreter that we cannot read */
+};
+
+/* One interpreter a process: PyGILState_* knows only one as well. */
+static struct {
+	_Atomic int state;
+	_Atomic(char *) version;
+	struct vs_python_layout layout;
+	void *(*thread_state)(void); /* PyGILState_GetThisThreadState: a thread-specific value, no lock */
+	const void *code_type, *text_type, *bytes_type;
+} python;
+
+/* Frames that the interpreter pushes for itself, where C calls Python, are owned by the C stack or by the
+ * interpreter: 3 and up in 3.12 to 3.14. */
+#define FIRST_INTERNAL_OWNER 3
+/* Frames held against the layout at the start. */
+#define CHECKED_FRAMES 16
+
+static inline uint64_t load64(const char *object, size_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, object + offset, sizeof(value));
+	return value;
+}
+
+static inline const char *load_pointer(const char *object, size_t offset)
+{
+	return (const char *)(uintptr_t)load64(object, offset);
+}
+
+static inline int32_t load32(const char *object, size_t offset)
+{
+	int32_t value;
+
+	memcpy(&value, object + offset, sizeof(value));
+	return value;
+}
+
+/* Read memory that may not be there. Where a sandbox forbids the call, believe any sensible address: what is
+ * checked then is that the values fit, which wrong offsets hardly ever survive. */
+static int peek(const char *address, void *buffer, size_t size)
+{
+	struct iovec local = {buffer, size}, remote = {(void *)(uintptr_t)address, size};
+	ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
+
+	if (got == (ssize_t)size)
+		return 0;
+	if (got >= 0 || (errno != ENOSYS && errno != EPERM))
+		return -EFAULT;
+	if ((uintptr_t)address < 65536 || (uintptr_t)address >> 47 || (uintptr_t)address % 8)
+		return -EFAULT;
+	memcpy(buffer, address, size);
+	return 0;
+}
+
+static int peek_pointer(const char *object, size_t offset, const char **ret_pointer)
+{
+	return object ? peek(object + offset, ret_pointer, sizeof(*ret_pointer)) : -EFAULT;
+}
+
+static bool has_type(const char *object, const void *type)
+{
+	const char *found;
+
+	return peek_pointer(object, python.layout.object_type, &found) == 0 && found == type;
+}
+
+/* Stack references carry tags in their low bits since 3.14; objects are aligned to 8 bytes or more. */
+static inline const char *untag(const char *pointer)
+{
+	return (const char *)((uintptr_t)pointer & ~(uintptr_t)7);
+}
+
+/* Whether the current frames of this thread look as the layout says: every one has a code object, each of
+ * those a file, a name and a line table of the right types. */
+static bool check(const char *frame)
+{
+	const struct vs_python_layout *layout = &python.layout;
+	const char *code, *file, *name, *lines;
+
+	for (int i = 0; frame && i < CHECKED_FRAMES; i++) {
+		char owner = 0;
+
+		if (layout->frame_owner && peek(frame + layout->frame_owner, &owner, 1) < 0)
+			return false;
+		if (owner < FIRST_INTERNAL_OWNER) {
+			if (peek_pointer(frame, layout->frame_code, &code) < 0 ||
+			    !has_type(untag(code), python.code_type))
+				return false;
+			code = untag(code);
+			if (peek_pointer(code, layout->code_file, &file) < 0 || !has_type(file, python.text_type) ||
+			    peek_pointer(code, layout->code_name, &name) < 0 || !has_type(name, python.text_type) ||
+			    peek_pointer(code, layout->code_lines, &lines) < 0 || !has_type(lines, python.bytes_type))
+				return false;
+			if (load32(code, layout->code_first_line) < 0)
+				return false;
+		}
+		if (peek_pointer(frame, layout->frame_previous, &frame) < 0)
+			return false;
+	}
+	return true;
+}
+
+static void turn_off(void)
+{
+	int state = atomic_load(&python.state);
+
+	if (state != STATE_OFF && atomic_compare_exchange_strong(&python.state, &state, STATE_OFF))
+		vs_say("Python %s is laid out in a way not known here: Python stacks are off", vs_python_version());
+}
+
+/* Newer interpreters say where things are; for the older ones the version does. */
+static int choose_layout(const char *version)
+{
+	const struct vs_python_layout *known;
+	const void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	unsigned long minor;
+	int r = runtime ? vs_python_layout_declared(runtime, VS_PYTHON_RUNTIME_SIZE, &python.layout) : -ENOENT;
+
+	if (r != -ENOENT)
+		return r;
+	if (strncmp(version, "3.", 2))
+		return -EPROTO;
+	minor = strtoul(version + 2, NULL, 10);
+	known = vs_python_layout_of((unsigned int)minor);
+	if (!known)
+		return -EPROTO;
+	python.layout = *known;
+	return 0;
+}
+
+void vs_python_prepare(void)
+{
+	static atomic_flag preparing = ATOMIC_FLAG_INIT;
+	const char *(*get_version)(void);
+	char *version;
+	int r;
+
+	if (atomic_load(&python.state) != STATE_ABSENT)
+		return;
+	get_version = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+	if (!get_version)
+		return;
+	if (atomic_flag_test_and_set(&preparing))
+		return;
+	/* A fixed string, "3.11.7 (main, ...)", from a function that needs no interpreter to be initialised. */
+	version = strdup(get_version());
+	if (!version)
+		return;
+	version[strcspn(version, " ")] = '\0';
+	atomic_store(&python.version, version);
+	python.thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+	python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
+	python.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
+	python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+	r = choose_layout(version);
+	if (r < 0 || !python.thread_state || !python.code_type || !python.text_type || !python.bytes_type)
+		turn_off();
+	else
+		atomic_store_explicit(&python.state, STATE_UNCHECKED, memory_order_release);
+}
+
+const char *vs_python_version(void)
+{
+	const char *version = atomic_load(&python.version);
+
+	return version ? version : "";
+}
+
+/* The thread's innermost frame, or NULL. */
+static inline const char *current_frame(const struct vs_python_layout *layout)
+{
+	const char *thread = python.thread_state();
+	const char *frame;
+
+	if (!thread)
+		return NULL;
+	frame = load_pointer(thread, layout->thread_frame);
+	if (layout->cframe_frame >= 0 && frame)
+		frame = load_pointer(frame, (size_t)layout->cframe_frame);
+	return frame;
+}
+
+static inline int32_t position(const struct vs_python_layout *layout, const char *frame, const char *code)
+{
+	switch (layout->position) {
+	case VS_POSITION_BYTES:
+		return load32(frame, layout->frame_position);
+	case VS_POSITION_UNITS:
+		return load32(frame, layout->frame_position) * 2;
+	default:
+		return (int32_t)(load64(frame, layout->frame_position) -
+		                 ((uint64_t)(uintptr_t)code + layout->code_bytecode));
+	}
+}
+
+static inline struct vs_python_code_identity identity(const struct vs_python_layout *layout, const char *code)
+{
+	size_t name = layout->code_qualified_name ? layout->code_qualified_name : layout->code_name;
+
+	return (struct vs_python_code_identity){{(uint64_t)(uintptr_t)code, load64(code, layout->code_file),
+	                                         load64(code, name),
+	                                         (uint32_t)load32(code, layout->code_first_line)}};
+}
+
+void vs_python_walk(struct vs_python_walk *walk, struct vs_hash *hash)
+{
+	const struct vs_python_layout layout = python.layout;
+	int state = atomic_load_explicit(&python.state, memory_order_acquire);
+	const char *frame;
+
+	walk->count = 0;
+	walk->truncated = false;
+	if (state == STATE_ABSENT || state == STATE_OFF)
+		return;
+	frame = current_frame(&layout);
+	if (!frame)
+		return;
+	if (state == STATE_UNCHECKED) {
+		if (!check(frame)) {
+			turn_off();
+			return;
+		}
+		atomic_compare_exchange_strong(&python.state, &state, STATE_READY);
+	}
+	for (; frame; frame = load_pointer(frame, layout.frame_previous)) {
+		struct vs_python_code_identity code_identity;
+		const char *code = untag(load_pointer(frame, layout.frame_code));
+		int32_t instruction;
+
+		if (layout.frame_owner && frame[layout.frame_owner] >= FIRST_INTERNAL_OWNER)
+			continue;
+		if (!code || load_pointer(code, layout.object_type) != python.code_type)
+			continue;
+		if (walk->count == VS_MAX_PYTHON) {
+			walk->truncated = true;
+			break;
+		}
+		instruction = position(&layout, frame, code);
+		code_identity = identity(&layout, code);
+		walk->frames[walk->count].code = code;
+		walk->frames[walk->count++].instruction = instruction;
+		/* Four parts in two words: addresses have 48 bits, and the multiplication mixes what overlaps. */
+		vs_hash_add(hash, code_identity.words[0] + ((uint64_t)(uint32_t)instruction << 40),
+		            code_identity.words[1] + code_identity.words[2] * VS_HASH_TURN +
+		                (code_identity.words[3] << 44));
+	}
+}
+
+struct vs_key vs_python_code_key(const char *code)
+{
+	struct vs_python_code_identity code_identity = identity(&python.layout, code);
+
+	return vs_key_words(1, code_identity.words, 4);
+}
+
+static int read_text(const char *object, char *buffer, size_t *ret_size)
+{
+	const struct vs_python_layout *layout = &python.layout;
+	uint32_t state, kind;
+	bool compact, ascii;
+	uint64_t length;
+
+	if (!object || load_pointer(object, layout->object_type) != python.text_type)
+		return -EBADMSG;
+	/* kind:3 compact:1 ascii:1 */
+	state = (uint32_t)load32(object, layout->text_state) >> layout->text_kind_shift;
+	kind = state & 7;
+	compact = state >> 3 & 1;
+	ascii = state >> 4 & 1;
+	length = load64(object, layout->text_length);
+	if (!compact || (kind != 1 && kind != 2 && kind != 4))
+		return -EBADMSG;
+	*ret_size = vs_python_text(object + (ascii ? layout->text_ascii : layout->text_compact), length, kind, buffer,
+	                           VS_MAX_TEXT);
+	return 0;
+}
+
+int vs_python_code_read(const char *code, struct vs_python_code *ret_code)
+{
+	const struct vs_python_layout *layout = &python.layout;
+	size_t name = layout->code_qualified_name ? layout->code_qualified_name : layout->code_name;
+	const char *lines;
+	int r;
+
+	r = read_text(load_pointer(code, layout->code_file), ret_code->file, &ret_code->file_size);
+	if (r < 0)
+		return r;
+	r = read_text(load_pointer(code, name), ret_code->function, &ret_code->function_size);
+	if (r < 0)
+		return r;
+	ret_code->first_line = (uint32_t)load32(code, layout->code_first_line);
+	ret_code->lines = NULL;
+	ret_code->lines_size = 0;
+	lines = load_pointer(code, layout->code_lines);
+	if (lines && load_pointer(lines, layout->object_type) == python.bytes_type) {
+		uint64_t size = load64(lines, layout->bytes_size);
+
+		if (size <= VS_MAX_LINE_TABLE) {
+			ret_code->lines = (const uint8_t *)lines + layout->bytes_data;
+			ret_code->lines_size = size;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Per-thread state and the guard that every hook passes.
+ */
+#ifndef VS_SHIM_THREAD_H
+#define VS_SHIM_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <vramshim/events.h>
+
+struct vs_process;
+struct vs_log;
+
+struct vs_thread {
+	unsigned int depth;         /* hooks entered and not left */
+	uint32_t id;                /* kernel thread id in `process` */
+	struct vs_process *process; /* whose log this is: another one after a fork */
+	struct vs_log *log;
+	bool dead; /* its pthread destructors have run: the log is gone for good */
+};
+
+/* initial-exec: no call into the loader, which may allocate, on a thread's first access. The library is
+ * there from the start (LD_PRELOAD), so the space is too. */
+extern __thread struct vs_thread vs_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* False: pass-through. Set once, before any thread exists; cleared for good when recording fails. */
+extern bool vs_recording __attribute__((visibility("hidden")));
+
+/* Enter a hook. True when it should record: recording is on, and no hook of this thread is active (a nested
+ * call, or a signal handler that interrupted one). Must be paired with vs_leave() either way. */
+static inline bool vs_enter(void)
+{
+	bool outermost = vs_thread.depth++ == 0;
+
+	/* A signal handler on this thread must see the depth before anything else we do. */
+	__asm__ volatile("" ::: "memory");
+	return outermost && vs_recording;
+}
+
+static inline void vs_leave(void)
+{
+	__asm__ volatile("" ::: "memory");
+	vs_thread.depth--;
+}
+
+/* Append an event to the calling thread's log; `event->thread` is filled in. Inside a hook only. */
+void vs_thread_append(struct vs_process *process, struct vramshim_event *event);
+
+/* Once a process image, before the first event. */
+int vs_thread_prepare(void);
+
+#endif
