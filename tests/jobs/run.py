@@ -107,6 +107,20 @@ def check_mark(tools, run, mark, known):
         raise Wrong(f"tags at {mark}: {dict(wrong)} of {total} known bytes")
 
 
+def check_prefixes(tools, run, folder):
+    """A trace cut anywhere is read as far as it goes, or refused in one line; never a crash, never a hang."""
+    (trace,) = run.glob("*.vst")
+    whole = trace.read_bytes()
+    cut = folder / "cut.vst"
+    for length in sorted({*range(64), *(len(whole) * i // 60 + i for i in range(60))}):
+        cut.write_bytes(whole[:length])
+        done = subprocess.run([tools.vramreport, "report", "--json", cut], capture_output=True, text=True, timeout=60)
+        if done.returncode == 0:
+            json.loads(done.stdout)
+        elif done.returncode != 2 or len(done.stderr.splitlines()) != 1:
+            raise Wrong(f"trace cut at {length} of {len(whole)}: exit {done.returncode}: {done.stderr[-500:]!r}")
+
+
 def check(tools, name, case, folder):
     recorded = tools.job(name, case, folder / "recorded", record=True)
     plain = tools.job(name, case, folder / "plain", record=False)
@@ -132,6 +146,8 @@ def check(tools, name, case, folder):
     expect("sum of blocks at the peak", sum(size for size, _ in peak.values()), truth["max_allocated"])
     for mark, known in truth["marks"].items():
         check_mark(tools, recorded.run, mark, known)
+    if name == "bert":
+        check_prefixes(tools, recorded.run, folder)
 
 
 def one(tools, name, keep):
