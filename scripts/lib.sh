@@ -124,17 +124,23 @@ python_env()
 			exit 0
 		fi
 		say "installing PyTorch $torch into $folder (about 5 GB, some minutes, once)"
-		rm -rf "$partial"
-		"$(python)" -m venv "$partial"
-		"$partial/bin/python" -m pip install --disable-pip-version-check --no-compile --no-deps \
-			-r "$requirements" >&2
-		# Scripts and activate name the folder they were made in.
-		grep -rlIF "$partial" "$partial/bin" "$partial/pyvenv.cfg" | xargs sed -i "s|$partial|$folder|g"
-		echo "$hash" >"$partial/complete"
-		rm -rf "$folder"
-		mv "$partial" "$folder"
+		make_env "$partial" "$folder" "$requirements" && echo "$hash" >"$partial/complete" &&
+			rm -rf "$folder" && mv "$partial" "$folder"
 	) 9>"$cache/$name.lock" || die "the environment $folder could not be made: see above, then run this again"
 	echo "$folder/bin/python"
+}
+
+# make_env PARTIAL FOLDER REQUIREMENTS: at PARTIAL, to be renamed to FOLDER. Chained by &&: errexit is off in here,
+# the caller tests the outcome.
+make_env()
+{
+	local partial=$1 folder=$2 requirements=$3
+
+	rm -rf "$partial" && "$(python)" -m venv "$partial" &&
+		"$partial/bin/python" -m pip install --disable-pip-version-check --no-compile --no-deps \
+			-r "$requirements" >&2 &&
+		# Scripts and activate name the folder they were made in.
+		grep -rlIF "$partial" "$partial/bin" "$partial/pyvenv.cfg" | xargs sed -i "s|$partial|$folder|g"
 }
 
 # env_complete FOLDER HASH REQUIREMENTS: whole and of these versions. One without a stamp (made by hand) counts, and
