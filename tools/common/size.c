@@ -42,7 +42,7 @@ int vs_size_parse(const char *text, uint64_t *ret_bytes)
 	}
 	if (*at == '.') {
 		for (at++; isdigit((unsigned char)*at); at++, digits = true) {
-			if (scale < 1000000000) { /* finer than that is below a byte for any unit up to GB */
+			if (scale < 1000000000000000000) { /* finer than that is below a byte for every unit */
 				fraction = fraction * 10 + (*at - '0');
 				scale *= 10;
 			}

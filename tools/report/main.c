@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * vramreport: everything there is to say about a run.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "common/message.h"
+
+static const struct {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *description;
+} commands[] = {
+	{"dump", vs_cmd_dump, "every record of the traces as text"},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void usage(FILE *out)
+{
+	fputs("Usage: vramreport [SUBCOMMAND] [OPTION]... RUN\n"
+	      "\n"
+	      "RUN is the folder that vramrun wrote, or one trace (*.vst) of it.\n"
+	      "\n",
+	      out);
+	for (size_t i = 0; i < COMMANDS; i++)
+		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].description);
+	fputs("\n"
+	      "vramreport SUBCOMMAND --help says more; every subcommand has --json.\n"
+	      "Exit status: 0 success, 1 the answer is no, 2 bad usage or unreadable input.\n",
+	      out);
+}
+
+static int dispatch(int argc, char **argv)
+{
+	for (size_t i = 0; i < COMMANDS; i++) {
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	vs_complain("%s: no such subcommand: see vramreport --help", argv[1]);
+	return VS_ANSWER_NONE;
+}
+
+int main(int argc, char **argv)
+{
+	int status = VS_ANSWER_YES;
+
+	opterr = 0; /* the subcommands say it in our words */
+	if (argc < 2) {
+		vs_complain("no RUN given: vramreport [SUBCOMMAND] [OPTION]... RUN, see vramreport --help");
+		return VS_ANSWER_NONE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		usage(stdout);
+	else if (!strcmp(argv[1], "--version"))
+		puts("vramreport " VS_VERSION);
+	else
+		status = dispatch(argc, argv);
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		vs_complain("standard output: %s", strerror(errno));
+		return VS_ANSWER_NONE;
+	}
+	return status;
+}
