@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#include "tag/phases.h"
+
+#include "base/buffer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int open_epoch(struct vs_phases *phases, enum vs_phase phase, uint64_t sequence)
+{
+	struct vs_epoch epoch = {.begin = sequence, .phase = phase};
+
+	if (phases->count) {
+		const struct vs_epoch *now = vs_phases_now(phases);
+
+		epoch.step = now->step;
+		epoch.forwards = now->forwards;
+		epoch.backwards = now->backwards;
+	}
+	if (phase == VS_PHASE_FORWARD || phase == VS_PHASE_BACKWARD) {
+		epoch.step += phases->step_ends;
+		phases->step_ends = false;
+		epoch.forwards += phase == VS_PHASE_FORWARD;
+		epoch.backwards += phase == VS_PHASE_BACKWARD;
+	}
+	if (phase == VS_PHASE_BACKWARD)
+		phases->has_trained = true;
+	if (phase == VS_PHASE_OPTIMIZER || phase == VS_PHASE_ZERO_GRAD)
+		phases->step_ends = phases->has_trained;
+	if (phases->count == UINT32_MAX || /* blocks keep 32 bits of it */
+	    vs_grow(&phases->epochs, &phases->capacity, phases->count + 1, sizeof(epoch)))
+		return -ENOMEM;
+	phases->epochs[phases->count++] = epoch;
+	return 0;
+}
+
+int vs_phases_init(struct vs_phases *phases, uint32_t main_thread)
+{
+	*phases = (struct vs_phases){.main_thread = main_thread};
+	return open_epoch(phases, VS_PHASE_SETUP, 0);
+}
+
+void vs_phases_release(struct vs_phases *phases)
+{
+	free(phases->epochs);
+	*phases = (struct vs_phases){0};
+}
+
+enum vs_context vs_phases_context(const struct vs_phases *phases, const struct vramshim_event *event,
+                                  const struct vs_site *site)
+{
+	if (site->context == VS_CONTEXT_EMPTY)
+		return event->thread != phases->main_thread ? VS_CONTEXT_BACKWARD : VS_CONTEXT_NONE;
+	return (enum vs_context)site->context;
+}
+
+int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event, const struct vs_site *site)
+{
+	enum vs_phase now = vs_phases_now(phases)->phase, next = now;
+	enum vs_context context;
+
+	/* Optimizers that step inside the backward, parameter by parameter, do not end it. */
+	bool inside_backward =
+	    now == VS_PHASE_BACKWARD && (site->flags & VS_SITE_ENGINE || event->thread != phases->main_thread);
+
+	if (event->type == VRAMSHIM_TORCH_FREE) {
+		/* set_to_none frees the gradients: the only trace that an optimizer without state leaves. */
+		if (site->context == VS_CONTEXT_ZERO_GRAD && !inside_backward && now != VS_PHASE_SETUP &&
+		    now != VS_PHASE_ZERO_GRAD)
+			return open_epoch(phases, VS_PHASE_ZERO_GRAD, event->sequence);
+		return 0;
+	}
+	if (event->type != VRAMSHIM_TORCH_ALLOC)
+		return 0;
+
+	context = vs_phases_context(phases, event, site);
+	switch (context) {
+	case VS_CONTEXT_FORWARD:
+		next = VS_PHASE_FORWARD;
+		break;
+	case VS_CONTEXT_BACKWARD:
+	case VS_CONTEXT_RECOMPUTE:
+		next = VS_PHASE_BACKWARD;
+		break;
+	case VS_CONTEXT_OPTIMIZER: /* state made before any training (load_state_dict, eager state) is setup */
+		if (now != VS_PHASE_SETUP && !inside_backward)
+			next = VS_PHASE_OPTIMIZER;
+		break;
+	case VS_CONTEXT_ZERO_GRAD:
+		if (now != VS_PHASE_SETUP && !inside_backward)
+			next = VS_PHASE_ZERO_GRAD;
+		break;
+	case VS_CONTEXT_NONE:
+		/* Code of the job between the phases. After a forward it may still be the loss. On another thread
+		 * (a loader, a logger) it says nothing about the training. */
+		if (event->thread != phases->main_thread && site->context != VS_CONTEXT_EMPTY)
+			break;
+		if ((site->role == VS_ROLE_SCALER || site->role == VS_ROLE_CLIPPING) &&
+		    (now == VS_PHASE_BACKWARD || now == VS_PHASE_OTHER))
+			next = VS_PHASE_OPTIMIZER;
+		else if (!site->role &&
+		         (now == VS_PHASE_BACKWARD || now == VS_PHASE_OPTIMIZER || now == VS_PHASE_ZERO_GRAD))
+			next = VS_PHASE_OTHER;
+		break;
+	default:
+		break;
+	}
+	return next == now ? 0 : open_epoch(phases, next, event->sequence);
+}

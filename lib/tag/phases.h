@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The phases of a training job and its steps, read off the stream of events.
+ *
+ * An epoch is one unbroken stretch of one phase. Only allocations open an
+ * epoch (and frees in zero_grad): a late free on another thread says nothing
+ * about what the job is doing. A step ends when, after an optimizer or
+ * zero_grad, the next forward or backward begins.
+ */
+#ifndef VS_TAG_PHASES_H
+#define VS_TAG_PHASES_H
+
+#include "tag/site.h"
+#include "tag/tag.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <vramshim/events.h>
+
+struct vs_epoch {
+	uint64_t begin; /* sequence of the event that opened it */
+	uint32_t step;
+	uint32_t forwards, backwards; /* epochs of these phases begun so far, this one included */
+	enum vs_phase phase;
+};
+
+struct vs_phases { /* start with all zero, then vs_phases_init() */
+	struct vs_epoch *epochs;
+	size_t count, capacity; /* count >= 1: the first epoch is setup */
+	bool step_ends;         /* an optimizer or zero_grad was seen since the last backward */
+	bool has_trained;       /* ... a backward was ever seen */
+	uint32_t main_thread;
+};
+
+/* `main_thread` is the kernel id of the process's first thread. -ENOMEM. */
+int vs_phases_init(struct vs_phases *phases, uint32_t main_thread);
+void vs_phases_release(struct vs_phases *phases);
+
+/* Account for one event; only PyTorch's allocations and frees matter. -ENOMEM. */
+int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event, const struct vs_site *site);
+
+/* The activity of an event, where even an empty stack counts: autograd's threads have no Python frames, so with
+ * Python stacks only (level light) an empty stack on a thread other than the main one is the backward. */
+enum vs_context vs_phases_context(const struct vs_phases *phases, const struct vramshim_event *event,
+                                  const struct vs_site *site);
+
+static inline const struct vs_epoch *vs_phases_now(const struct vs_phases *phases)
+{
+	return &phases->epochs[phases->count - 1];
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "tag/tagger.h"
+
+#include "base/buffer.h"
+#include "base/u64map.h"
+#include "tag/verdict.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct live {
+	uint64_t address, size, sequence;
+	uint32_t stack, epoch;
+	struct vs_site site;
+	uint8_t context;
+	int16_t device;
+};
+
+/* What the blocks of one stack did. */
+struct history {
+	uint32_t allocated, freed_in_phase;
+	uint8_t tag, detail;
+	bool known; /* tag and detail are those of the last settled verdict */
+};
+
+struct vs_tagger {
+	struct vs_tagger_ops ops;
+	struct vs_phases phases;
+	struct vs_u64map by_address;
+	struct live *live; /* a pool; `free_list` of the unused */
+	uint32_t *unused;
+	size_t live_count, live_capacity, unused_count, unused_capacity;
+	struct history *histories; /* by stack id */
+	size_t history_count, history_capacity;
+	bool modules, optimizers;
+};
+
+int vs_tagger_new(const struct vs_tagger_ops *ops, struct vs_tagger **ret_tagger)
+{
+	struct vs_tagger *tagger = calloc(1, sizeof(*tagger));
+
+	if (!tagger)
+		return -ENOMEM;
+	tagger->ops = *ops;
+	if (vs_phases_init(&tagger->phases, ops->main_thread)) {
+		free(tagger);
+		return -ENOMEM;
+	}
+	*ret_tagger = tagger;
+	return 0;
+}
+
+void vs_tagger_free(struct vs_tagger *tagger)
+{
+	if (!tagger)
+		return;
+	vs_phases_release(&tagger->phases);
+	vs_u64map_release(&tagger->by_address);
+	free(tagger->live);
+	free(tagger->unused);
+	free(tagger->histories);
+	free(tagger);
+}
+
+const struct vs_phases *vs_tagger_phases(const struct vs_tagger *tagger)
+{
+	return &tagger->phases;
+}
+
+/* Two devices may use one address where they are not in one address space (several simulated devices, or MIG). Device
+ * addresses have 57 bits at most. */
+static uint64_t key_of(const struct vramshim_event *event)
+{
+	return event->address ^ ((uint64_t)(uint16_t)(event->device + 1) << 57);
+}
+
+static struct history *history_of(struct vs_tagger *tagger, uint32_t stack)
+{
+	if (vs_grow(&tagger->histories, &tagger->history_capacity, (size_t)stack + 1, sizeof(*tagger->histories)))
+		return NULL;
+	while (tagger->history_count < tagger->history_capacity)
+		tagger->histories[tagger->history_count++] = (struct history){0};
+	return &tagger->histories[stack];
+}
+
+/* A block's life is over, by a free (`event`, `site`) or by the end of the trace (both NULL). */
+static int judge(struct vs_tagger *tagger, const struct live *block, const struct vramshim_event *event,
+                 const struct vs_site *site)
+{
+	const struct vs_epoch *born = &tagger->phases.epochs[block->epoch], *now = vs_phases_now(&tagger->phases);
+	struct history *history = &tagger->histories[block->stack];
+	enum vs_context freed_by = VS_CONTEXT_EMPTY;
+	struct vs_verdict verdict;
+	struct vs_life life;
+
+	if (event) {
+		freed_by = vs_phases_context(&tagger->phases, event, site);
+		if (freed_by == VS_CONTEXT_NONE && site->context == VS_CONTEXT_EMPTY)
+			freed_by = VS_CONTEXT_EMPTY;
+	}
+	life = (struct vs_life){
+	    .site = &block->site,
+	    .context = (enum vs_context)block->context,
+	    .phase = born->phase,
+	    .freed = event && freed_by != VS_CONTEXT_EXIT,
+	    .freed_by = freed_by,
+	    .phase_now = now->phase,
+	    .same_epoch = born == now,
+	    .forwards = now->forwards - born->forwards,
+	    .backwards = now->backwards - born->backwards,
+	    .steps = now->step - born->step,
+	    .modules = tagger->modules,
+	    .optimizers = tagger->optimizers,
+	    .short_lived = history->freed_in_phase * 2 > history->allocated,
+	};
+	verdict = vs_verdict(&life);
+	if (life.freed && life.same_epoch)
+		history->freed_in_phase++;
+	if (!verdict.settled && history->known) {
+		verdict.tag = (enum vs_tag)history->tag;
+		verdict.detail = (enum vs_detail)history->detail;
+	} else if (verdict.settled) {
+		history->tag = (uint8_t)verdict.tag;
+		history->detail = (uint8_t)verdict.detail;
+		history->known = true;
+	}
+	return tagger->ops.verdict(tagger->ops.user, &(struct vs_block){
+	                                                 .address = block->address,
+	                                                 .size = block->size,
+	                                                 .allocated_at = block->sequence,
+	                                                 .freed_at = event ? event->sequence : 0,
+	                                                 .stack = block->stack,
+	                                                 .step = born->step,
+	                                                 .phase = born->phase,
+	                                                 .tag = verdict.tag,
+	                                                 .detail = verdict.detail,
+	                                                 .rule = block->site.rule,
+	                                                 .device = block->device,
+	                                             });
+}
+
+static int remember(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site)
+{
+	struct history *history = history_of(tagger, event->stack);
+	uint32_t index;
+
+	if (!history)
+		return -ENOMEM;
+	history->allocated++;
+	if (tagger->unused_count) {
+		index = tagger->unused[--tagger->unused_count];
+	} else {
+		/* As many may become unused, so that giving one back never fails. */
+		if (tagger->live_count == UINT32_MAX ||
+		    vs_grow(&tagger->live, &tagger->live_capacity, tagger->live_count + 1, sizeof(*tagger->live)) ||
+		    vs_grow(&tagger->unused, &tagger->unused_capacity, tagger->live_count + 1, sizeof(uint32_t)))
+			return -ENOMEM;
+		index = (uint32_t)tagger->live_count++;
+	}
+	tagger->live[index] = (struct live){
+	    .address = event->address,
+	    .size = event->size,
+	    .sequence = event->sequence,
+	    .stack = event->stack,
+	    .epoch = (uint32_t)(tagger->phases.count - 1),
+	    .site = *site,
+	    .context = (uint8_t)vs_phases_context(&tagger->phases, event, site),
+	    .device = event->device,
+	};
+	return vs_u64map_put(&tagger->by_address, key_of(event), index);
+}
+
+int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site)
+{
+	uint32_t index;
+	int error;
+
+	if ((event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_FREE) || !event->address)
+		return 0;
+	error = vs_phases_event(&tagger->phases, event, site);
+	if (error)
+		return error;
+	/* An allocation where a block still lives: its free was lost, and was not later than this. */
+	if (vs_u64map_take(&tagger->by_address, key_of(event), &index)) {
+		error = judge(tagger, &tagger->live[index], event, site);
+		tagger->unused[tagger->unused_count++] = index;
+		if (error < 0)
+			return error;
+	}
+	if (event->type == VRAMSHIM_TORCH_FREE)
+		return 0;
+	tagger->modules |= site->context == VS_CONTEXT_LOAD;
+	tagger->optimizers |= site->context == VS_CONTEXT_OPTIMIZER;
+	return remember(tagger, event, site);
+}
+
+static int by_sequence(const void *a, const void *b)
+{
+	const struct live *const *x = a, *const *y = b;
+
+	return (*x)->sequence < (*y)->sequence ? -1 : (*x)->sequence > (*y)->sequence;
+}
+
+int vs_tagger_finish(struct vs_tagger *tagger)
+{
+	size_t count = 0;
+	const struct live **left;
+	int error = 0;
+
+	if (!tagger->by_address.used)
+		return 0;
+	left = calloc(tagger->by_address.used, sizeof(*left));
+	if (!left)
+		return -ENOMEM;
+	for (size_t i = 0; i < tagger->by_address.size; i++)
+		if (tagger->by_address.slots[i].key)
+			left[count++] = &tagger->live[tagger->by_address.slots[i].value];
+	qsort(left, count, sizeof(*left), by_sequence);
+	for (size_t i = 0; i < count && error >= 0; i++)
+		error = judge(tagger, left[i], NULL, NULL);
+	free(left);
+	vs_u64map_release(&tagger->by_address);
+	tagger->live_count = tagger->unused_count = 0;
+	return error < 0 ? error : 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * From a block's call stacks and its life to its tag: the rules themselves,
+ * without any bookkeeping.
+ */
+#ifndef VS_TAG_VERDICT_H
+#define VS_TAG_VERDICT_H
+
+#include "tag/site.h"
+#include "tag/tag.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct vs_life {
+	const struct vs_site *site;   /* of the allocation */
+	enum vs_context context;      /* ... vs_phases_context(): what an empty stack means is decided */
+	enum vs_phase phase;          /* ... */
+	bool freed;                   /* by the job; what the interpreter frees while it exits lived to the end */
+	enum vs_context freed_by;     /* EMPTY: no stack was recorded */
+	enum vs_phase phase_now;      /* at the free, or at the end of the trace */
+	bool same_epoch;              /* no other phase began in between */
+	uint32_t forwards, backwards; /* phases of these kinds begun in between */
+	uint32_t steps;               /* steps ended in between */
+
+	/* Of the process as a whole, so far. */
+	bool modules;    /* it builds or moves models that are nn.Modules */
+	bool optimizers; /* it runs an optimizer that we recognise */
+	/* Of earlier blocks of the same stack. */
+	bool short_lived; /* most were freed before their phase ended */
+};
+
+struct vs_verdict {
+	enum vs_tag tag;
+	enum vs_detail detail;
+	bool settled; /* the future can not change it; else it is only the best guess */
+};
+
+struct vs_verdict vs_verdict(const struct vs_life *life);
+
+#endif
