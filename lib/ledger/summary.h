@@ -7,6 +7,7 @@
 #ifndef VS_LEDGER_SUMMARY_H
 #define VS_LEDGER_SUMMARY_H
 
+#include "tag/block.h"
 #include "tag/tag.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,18 +73,6 @@ struct vs_stack_bytes {
 	enum vs_detail detail;
 	uint64_t bytes;
 	uint64_t blocks;
-};
-
-struct vs_block {
-	uint64_t address, size;
-	uint64_t allocated_at, freed_at; /* event sequences; freed_at 0: never freed */
-	uint32_t stack;
-	uint32_t step;       /* in which it was allocated */
-	enum vs_phase phase; /* ... */
-	enum vs_tag tag;
-	enum vs_detail detail;
-	uint16_t rule; /* which call-stack rule spoke (lib/tag); 0: lifetime alone */
-	int16_t device;
 };
 
 struct vs_device_summary {

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include "ledger/analyse.h"
+
+#include "ledger/second_pass.h"
+#include "symbol/symbol.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct analysis {
+	struct vramshim_trace *trace;
+	struct vs_analyse_options options;
+	struct vs_symbols *own_symbols;
+	struct vs_sites *sites;
+	struct vs_phases phases;
+	struct vs_counters counters;
+	struct vs_second_pass second;
+	bool mark_seen;
+};
+
+static const char *device_fact(const struct vramshim_trace *trace, int device, const char *what)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "device:%d:%s", device, what);
+	return vramshim_trace_fact(trace, key);
+}
+
+static uint64_t device_number(const struct vramshim_trace *trace, int device, const char *what)
+{
+	const char *value = device_fact(trace, device, what);
+
+	return value ? strtoull(value, NULL, 10) : 0;
+}
+
+static const char *text_fact(const struct vramshim_trace *trace, const char *key)
+{
+	const char *value = vramshim_trace_fact(trace, key);
+
+	return value ? value : "";
+}
+
+static int number_fact(const struct vramshim_trace *trace, const char *key)
+{
+	const char *value = vramshim_trace_fact(trace, key);
+	int number;
+
+	return value && sscanf(value, "%d", &number) == 1 ? number : -1;
+}
+
+static int first_event(struct analysis *a, const struct vramshim_event *event)
+{
+	bool torch = event->type == VRAMSHIM_TORCH_ALLOC || event->type == VRAMSHIM_TORCH_FREE;
+	bool cuda = event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_CUDA_FREE;
+	bool memory = torch || cuda || event->type == VRAMSHIM_TORCH_OOM || event->type == VRAMSHIM_MEMINFO;
+	struct vs_counter *counter = NULL;
+	enum vs_owner owner = VS_OWNER_PYTORCH;
+	const char *mark = NULL;
+
+	if (torch) {
+		const struct vs_site *site = vs_sites_get(a->sites, event->stack);
+
+		if (!site || vs_phases_event(&a->phases, event, site))
+			return -ENOMEM;
+	} else if (cuda) {
+		owner = vs_sites_owner(a->sites, event->stack);
+	} else if (event->type == VRAMSHIM_MARK) {
+		mark = vramshim_trace_string(a->trace, event->name);
+		if (mark && a->options.mark && !strcmp(mark, a->options.mark))
+			a->mark_seen = true;
+	}
+	if (memory && event->device >= 0) {
+		bool is_new;
+
+		counter = vs_counters_device(&a->counters, event->device, &is_new);
+		if (!counter)
+			return -ENOMEM;
+		if (is_new) {
+			counter->context = device_number(a->trace, event->device, "context_bytes");
+			counter->total = device_number(a->trace, event->device, "total_bytes");
+		}
+	}
+	return vs_counters_event(&a->counters, counter, event, vs_phases_now(&a->phases), owner, mark);
+}
+
+static int first_pass(struct analysis *a)
+{
+	struct vramshim_event event;
+	int error = 0, more = 0;
+
+	vramshim_trace_rewind(a->trace);
+	while (!error && (more = vramshim_trace_next(a->trace, &event)) > 0)
+		error = first_event(a, &event);
+	return error ? error : more;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct vs_library_bytes *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return strcmp(x->library, y->library);
+}
+
+static int outside(const struct vramshim_trace *trace, const struct vs_counter *counter,
+                   struct vs_outside *ret_outside)
+{
+	struct vs_library_bytes *libraries = calloc(VS_OWNER_COUNT, sizeof(*libraries));
+	const char *source = device_fact(trace, counter->index, "context_source");
+	size_t count = 0;
+
+	if (!libraries)
+		return -ENOMEM;
+	for (int owner = 0; owner < VS_OWNER_COUNT; owner++)
+		if (owner != VS_OWNER_PYTORCH && counter->by_owner_at_max[owner])
+			libraries[count++] = (struct vs_library_bytes){vs_owner_name((enum vs_owner)owner),
+			                                               counter->by_owner_at_max[owner]};
+	qsort(libraries, count, sizeof(*libraries), by_bytes);
+	*ret_outside = (struct vs_outside){
+	    .context = counter->context,
+	    .context_source = source && counter->context ? source : "",
+	    .libraries = libraries,
+	    .library_count = count,
+	    .unexplained_known = counter->unexplained_known,
+	    .unexplained = counter->unexplained,
+	};
+	return 0;
+}
+
+/* How PyTorch's segments are filled at a probe's instant. */
+static void look_at(struct vs_probe *probe, const struct vs_point *point, struct vs_fragmentation *ret_fragmentation)
+{
+	vs_fragmentation(probe->segments, probe->segment_count, probe->extents, probe->extent_count, point->allocated,
+	                 point->reserved, ret_fragmentation);
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Move what the passes made into the summary; on failure the rest stays where it was and is released there. */
+static int summarise_device(struct analysis *a, size_t i, struct vs_device_summary *device)
+{
+	struct vs_counter *counter = &a->counters.devices[i];
+	struct vs_device_pass *pass = &a->second.devices[i];
+	struct vs_probe *peak = &pass->probes[VS_PROBE_PEAK], *asked = &pass->probes[VS_PROBE_ASKED];
+	const struct vramshim_device_totals *totals = vramshim_trace_device(a->trace, counter->index);
+	const char *name = device_fact(a->trace, counter->index, "name");
+	size_t top = a->options.top_stacks ? a->options.top_stacks : 10;
+
+	device->index = counter->index;
+	device->name = name ? name : "";
+	device->simulated = device_number(a->trace, counter->index, "simulated") == 1;
+	device->total = counter->total;
+	device->allocations = counter->allocations;
+	device->frees = counter->frees;
+	device->max_allocated = counter->peak.allocated;
+	device->max_reserved = counter->max_reserved;
+	if (totals) { /* right even where events were dropped */
+		device->allocations = larger(totals->allocations, counter->allocations);
+		device->frees = larger(totals->frees, counter->frees);
+		device->max_allocated = larger(totals->allocated_peak, counter->peak.allocated);
+		device->max_reserved = larger(totals->reserved_peak, counter->max_reserved);
+	}
+	device->lost = device->allocations - counter->allocations + device->frees - counter->frees;
+	device->mismatches = counter->mismatches;
+	device->max_device = counter->max_device;
+	device->peak = counter->peak;
+	device->end = counter->now;
+	if (outside(a->trace, counter, &device->outside))
+		return -ENOMEM;
+
+	look_at(peak, &counter->peak, &device->fragmentation);
+	for (size_t j = VS_PROBE_OOM; j < pass->probe_count; j++) {
+		struct vs_oom_event *oom = &counter->ooms[pass->first_oom + j - VS_PROBE_OOM];
+		struct vs_fragmentation fragmentation;
+
+		look_at(&pass->probes[j], &oom->at, &fragmentation);
+		oom->largest_free = fragmentation.largest_free;
+	}
+
+	device->steps = counter->steps;
+	device->step_count = counter->step_count;
+	counter->steps = NULL;
+	device->marks = counter->marks;
+	device->mark_count = counter->mark_count;
+	counter->marks = NULL;
+	device->ooms = counter->ooms;
+	device->oom_count = counter->oom_count;
+	counter->ooms = NULL;
+	device->stacks = peak->stacks;
+	device->stack_count = peak->stack_count < top ? peak->stack_count : top;
+	peak->stacks = NULL;
+	device->blocks = asked->blocks;
+	device->block_count = asked->block_count;
+	asked->blocks = NULL;
+	return 0;
+}
+
+static enum vs_exit how_it_ended(const struct analysis *a, const struct vramshim_trace_info *info)
+{
+	if (info->running)
+		return VS_EXIT_RUNNING;
+	for (size_t i = 0; i < a->counters.count; i++)
+		if (a->counters.devices[i].caught_count < a->counters.devices[i].oom_count)
+			return VS_EXIT_OOM;
+	return info->clean_exit ? VS_EXIT_CLEAN : VS_EXIT_KILLED;
+}
+
+static int summarise(struct analysis *a, struct vs_summary **ret_summary)
+{
+	const struct vramshim_trace_info *info = vramshim_trace_info(a->trace);
+	const struct vs_epoch *last = vs_phases_now(&a->phases);
+	struct vs_summary *summary = calloc(1, sizeof(*summary));
+	struct vs_device_summary *devices = calloc(a->counters.count ? a->counters.count : 1, sizeof(*devices));
+
+	if (!summary || !devices) {
+		free(summary);
+		free(devices);
+		return -ENOMEM;
+	}
+	summary->pid = info->pid;
+	summary->rank = number_fact(a->trace, "rank");
+	summary->world_size = number_fact(a->trace, "world_size");
+	summary->host = text_fact(a->trace, "host");
+	summary->python = text_fact(a->trace, "python");
+	summary->torch = text_fact(a->trace, "torch");
+	summary->exit = how_it_ended(a, info);
+	summary->started_ns = info->started_ns;
+	if (a->counters.last_ns > info->started_mono_ns)
+		summary->duration_ns = a->counters.last_ns - info->started_mono_ns;
+	summary->lost = info->lost;
+	summary->steps = last->step + a->phases.step_ends;
+	summary->devices = devices;
+	for (; summary->device_count < a->counters.count; summary->device_count++) {
+		if (summarise_device(a, summary->device_count, &devices[summary->device_count])) {
+			vs_summary_free(summary);
+			return -ENOMEM;
+		}
+	}
+	*ret_summary = summary;
+	return 0;
+}
+
+int vs_analyse(struct vramshim_trace *trace, const struct vs_analyse_options *options,
+               struct vs_summary **ret_summary)
+{
+	struct analysis a = {.trace = trace};
+	struct vs_symbols *symbols;
+	int error = 0;
+
+	if (options)
+		a.options = *options;
+	if (a.options.blocks_at == VS_BLOCKS_MARK && !a.options.mark)
+		return -EINVAL;
+	symbols = a.options.symbols;
+	if (!symbols) {
+		error = vs_symbols_new(trace, &a.own_symbols);
+		symbols = a.own_symbols;
+	}
+	if (!error)
+		error = vs_sites_new(trace, symbols, &a.sites);
+	if (!error)
+		error = vs_phases_init(&a.phases, vramshim_trace_info(trace)->pid);
+	if (!error)
+		error = first_pass(&a);
+	if (!error && a.options.blocks_at == VS_BLOCKS_MARK && !a.mark_seen)
+		error = -ENOENT;
+	if (!error)
+		error = vs_second_pass(&a.second, trace, a.sites, &a.counters, &a.options);
+	if (!error)
+		error = summarise(&a, ret_summary);
+	vs_second_pass_release(&a.second);
+	vs_counters_release(&a.counters);
+	vs_phases_release(&a.phases);
+	vs_sites_free(a.sites);
+	vs_symbols_free(a.own_symbols);
+	return error;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "ledger/sites.h"
+
+#include "base/buffer.h"
+#include "base/u64map.h"
+#include "symbol/symbol.h"
+#include "tag/rules.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { SITE_DONE = 1, OWNER_DONE = 2 };
+
+struct stack_site {
+	struct vs_site site;
+	uint8_t done, owner;
+};
+
+struct vs_sites {
+	const struct vramshim_trace *trace;
+	struct vs_symbols *symbols;
+	struct stack_site *stacks; /* by id */
+	size_t stack_count, stack_capacity;
+	struct vs_u64map native, python; /* rule by return address, by frame id */
+	uint16_t *rules;                 /* of the stack at hand */
+	size_t rule_capacity;
+};
+
+int vs_sites_new(const struct vramshim_trace *trace, struct vs_symbols *symbols, struct vs_sites **ret_sites)
+{
+	struct vs_sites *sites = calloc(1, sizeof(*sites));
+
+	if (!sites)
+		return -ENOMEM;
+	sites->trace = trace;
+	sites->symbols = symbols;
+	*ret_sites = sites;
+	return 0;
+}
+
+void vs_sites_free(struct vs_sites *sites)
+{
+	if (!sites)
+		return;
+	vs_u64map_release(&sites->native);
+	vs_u64map_release(&sites->python);
+	free(sites->stacks);
+	free(sites->rules);
+	free(sites);
+}
+
+static uint16_t native_rule(struct vs_sites *sites, uint64_t address)
+{
+	const struct vs_frame *frame;
+	uint32_t rule = 0;
+
+	if (vs_u64map_get(&sites->native, address, &rule))
+		return (uint16_t)rule;
+	frame = vs_symbol_native(sites->symbols, address);
+	if (frame)
+		rule = vs_rule_native(frame->function);
+	vs_u64map_put(&sites->native, address, rule); /* without memory it is only worked out again */
+	return (uint16_t)rule;
+}
+
+static uint16_t python_rule(struct vs_sites *sites, uint32_t id)
+{
+	const struct vs_frame *frame;
+	uint32_t rule = 0;
+
+	if (vs_u64map_get(&sites->python, id, &rule))
+		return (uint16_t)rule;
+	frame = vs_symbol_python(sites->symbols, id);
+	if (frame)
+		rule = vs_rule_python(frame->file, frame->function);
+	vs_u64map_put(&sites->python, id, rule);
+	return (uint16_t)rule;
+}
+
+static struct stack_site *entry_of(struct vs_sites *sites, uint32_t id)
+{
+	/* A damaged trace may name any id: those beyond the table are all one, the empty stack 0. */
+	if (id > vramshim_trace_stack_count(sites->trace))
+		id = 0;
+	if (vs_grow(&sites->stacks, &sites->stack_capacity, (size_t)id + 1, sizeof(*sites->stacks)))
+		return NULL;
+	while (sites->stack_count < sites->stack_capacity)
+		sites->stacks[sites->stack_count++] = (struct stack_site){0};
+	return &sites->stacks[id];
+}
+
+const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
+{
+	struct stack_site *entry = entry_of(sites, id);
+	const struct vramshim_stack *stack;
+	size_t count = 0;
+
+	if (!entry)
+		return NULL;
+	if (entry->done & SITE_DONE)
+		return &entry->site;
+	stack = vramshim_trace_stack(sites->trace, id);
+	if (stack) {
+		count = (size_t)stack->native_count + stack->python_count;
+		if (vs_grow(&sites->rules, &sites->rule_capacity, count + 1, sizeof(*sites->rules)))
+			return NULL;
+		for (uint32_t i = 0; i < stack->native_count; i++)
+			sites->rules[i] = native_rule(sites, stack->native[i]);
+		for (uint32_t i = 0; i < stack->python_count; i++)
+			sites->rules[stack->native_count + i] = python_rule(sites, stack->python[i]);
+		entry->site = vs_site_evaluate(sites->rules, stack->native_count, sites->rules + stack->native_count,
+		                               stack->python_count);
+	} else {
+		entry->site = vs_site_evaluate(NULL, 0, NULL, 0);
+	}
+	entry->done |= SITE_DONE;
+	return &entry->site;
+}
+
+enum vs_owner vs_sites_owner(struct vs_sites *sites, uint32_t id)
+{
+	struct stack_site *entry = entry_of(sites, id);
+	const struct vramshim_stack *stack;
+
+	if (!entry)
+		return VS_OWNER_PYTORCH;
+	if (entry->done & OWNER_DONE)
+		return (enum vs_owner)entry->owner;
+	entry->owner = VS_OWNER_PYTORCH;
+	stack = vramshim_trace_stack(sites->trace, id);
+	for (uint32_t i = 0; stack && i < stack->native_count; i++) {
+		const struct vramshim_module *module = vramshim_trace_module(sites->trace, stack->native[i] - 1);
+		enum vs_owner owner;
+
+		if (module && vs_owner_of_module(module->path, &owner)) {
+			entry->owner = (uint8_t)owner;
+			break;
+		}
+	}
+	entry->done |= OWNER_DONE;
+	return (enum vs_owner)entry->owner;
+}
