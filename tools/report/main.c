@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "command.h"
 #include "common/message.h"
@@ -15,7 +16,10 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *description;
 } commands[] = {
-	{"dump", vs_cmd_dump, "every record of the traces as text"},
+    {"report", vs_cmd_report, "where the memory went: peaks, tags, steps, stacks, the paper estimate (default)"},
+    {"blocks", vs_cmd_blocks, "every block alive at the peak, at the end or at a mark"},
+    {"stacks", vs_cmd_stacks, "call stacks that hold the most memory at the peak, or one by its number"},
+    {"dump", vs_cmd_dump, "every record of the traces as text"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -41,8 +45,13 @@ static int dispatch(int argc, char **argv)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].run(argc - 1, argv + 1);
 	}
-	vs_complain("%s: no such subcommand: see vramreport --help", argv[1]);
-	return VS_ANSWER_NONE;
+	if (argv[1][0] != '-' && access(argv[1], F_OK) < 0) {
+		vs_complain("%s: no such subcommand, file or folder: see vramreport --help", argv[1]);
+		return VS_ANSWER_NONE;
+	}
+	/* No subcommand: all arguments are the report's. */
+	argv[0] = "report";
+	return vs_cmd_report(argc, argv);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: MIT
+"""vramreport's command line on small made-up traces: test_vramreport.py VRAMREPORT MAKE_TRACE"""
+import csv
+import io
+import json
+import os
+import pathlib
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+VRAMREPORT, MAKE_TRACE = sys.argv[1:3]
+COMMANDS = ("report", "blocks", "stacks", "dump")
+
+
+def run(*arguments, status=0, **variables):
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", **variables}
+    done = subprocess.run([VRAMREPORT, *map(str, arguments)], capture_output=True, timeout=60, env=environment)
+    done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+    if done.returncode != status:
+        raise AssertionError(f"{arguments}: exit status {done.returncode}, expected {status}: {done.stderr}")
+    return done
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="vramreport-"))
+        self.run_folder = self.folder / "run"
+        self.run_folder.mkdir()
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def trace(self, scenario="clean", name="host-1.vst"):
+        """Writes a trace; returns its path and allocated peak."""
+        path = self.run_folder / name
+        peak = subprocess.run([MAKE_TRACE, path, scenario], capture_output=True, check=True).stdout
+        return path, int(peak)
+
+    def refused(self, *arguments, names=()):
+        done = run(*arguments, status=2)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for name in ("vramreport: ", *names):
+            self.assertIn(name, done.stderr)
+
+    def json(self, *arguments):
+        done = run(*arguments, "--json")
+        self.assertEqual(done.stderr, "")
+        return json.loads(done.stdout)
+
+
+class Usage(Case):
+    def test_help(self):
+        self.assertIn("Usage: vramreport", run("--help").stdout)
+        self.assertIn("0.", run("--version").stdout)
+        for command in COMMANDS:
+            self.assertIn(f"  {command} ", run("--help").stdout)
+            text = run(command, "--help").stdout
+            self.assertIn("--json", text)
+            for line in text.splitlines():
+                self.assertLessEqual(len(line), 90, line)
+
+    def test_bad_usage(self):
+        path, _ = self.trace()
+        self.refused(names=["RUN"])
+        self.refused("nonsense", names=["nonsense", "subcommand"])
+        self.refused("nonsense", path, names=["nonsense", "subcommand"])
+        for command in COMMANDS:
+            self.refused(command, names=["no RUN"])
+            self.refused(command, path, path, names=["one RUN"])
+            self.refused(command, path, "--nonsense", names=["--nonsense", "--help"])
+        self.refused("blocks", path, "--at", names=["--at", "value"])
+        self.refused("blocks", path, "--csv", "--json", names=["choose one"])
+        for option in ("--top", "--batch", "--seq", "--layers", "--hidden", "--heads", "--params", "--param-bytes"):
+            for value in ("0", "-1", "x", "1x", "", "99999999999999999999"):
+                self.refused("report", path, f"{option}={value}", names=[option])
+        for value in ("0", "-1", "x"):
+            self.refused("stacks", path, f"--id={value}", names=["--id"])
+        self.refused("stacks", path, "--id", 1000000, names=["no such stack", "from 1 to 3"])
+        self.refused("report", path, "--layers", 2, "--hidden", 64, "--heads", 4, "--batch", 1, names=["--seq"])
+        self.refused("report", path, "--batch", 1, "--seq", 5, names=["--layers"])
+
+    def test_full_output(self):
+        path, _ = self.trace()
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([VRAMREPORT, "report", path], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("No space left", done.stderr)
+
+
+class Input(Case):
+    def test_not_a_run(self):
+        (self.folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(5000))
+        (self.folder / "empty.vst").write_bytes(b"")
+        (self.folder / "short.vst").write_bytes(b"VR")
+        os.mkfifo(self.folder / "pipe")
+        (self.folder / "nothing").mkdir()
+        (self.folder / "nothing" / "notes.txt").write_text("not a trace")
+        for command in COMMANDS:
+            self.refused(command, self.folder / "absent", names=["absent", "no such file"])
+            self.refused(command, self.folder / "picture.png", names=["picture.png", "not a vramshim trace"])
+            self.refused(command, self.folder / "empty.vst", names=["empty"])
+            self.refused(command, self.folder / "short.vst", names=["short.vst"])
+            self.refused(command, self.folder / "pipe", names=["pipe", "not a vramshim trace"])
+            self.refused(command, self.folder / "nothing", names=["no process of this run touched a GPU"])
+            self.refused(command, "/proc/self/mem", names=["/proc/self/mem"])
+
+    def test_one_bad_trace_among_good_ones(self):
+        self.trace(name="a.vst")
+        (self.run_folder / "b.vst").write_bytes(b"nothing like it" * 1000)
+        done = run("report", self.run_folder, "--json")
+        self.assertEqual(len(json.loads(done.stdout)["processes"]), 1)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+        self.assertIn("b.vst", done.stderr)
+
+    def test_cut_anywhere(self):
+        """Never a crash, a hang or invalid JSON; what is there is shown."""
+        path, _ = self.trace()
+        data = path.read_bytes()
+        cut = self.run_folder / "cut.vst"
+        last = 0
+        for size in [*range(0, 300, 7), *range(300, len(data), max(1, len(data) // 60)), len(data) - 1]:
+            cut.write_bytes(data[:size])
+            for command in ("report", "dump"):
+                done = subprocess.run([VRAMREPORT, command, "--json", cut], capture_output=True, timeout=60)
+                self.assertIn(done.returncode, (0, 2), f"{command} cut at {size}: {done.stderr}")
+                self.assertEqual(len(done.stderr.splitlines()), 0 if done.returncode == 0 else 1)
+                if done.returncode == 0 and command == "dump":
+                    (process,) = json.loads(done.stdout)["processes"]
+                    self.assertGreaterEqual(len(process["events"]), last)
+                    last = len(process["events"])
+                elif done.returncode == 0:
+                    json.loads(done.stdout)
+        self.assertGreater(last, 0)
+
+    def test_bad_config(self):
+        path, _ = self.trace()
+
+        def config(text):
+            (self.folder / "config.json").write_text(text)
+            return ("report", path, "--batch", 1, "--seq", 8, "--config", self.folder / "config.json")
+
+        self.refused("report", path, "--batch", 1, "--seq", 8, "--config", self.folder / "none.json", names=["none.json"])
+        self.refused("report", path, "--batch", 1, "--seq", 8, "--config", self.folder, names=["not a file"])
+        self.refused("report", path, "--config", self.folder / "none.json", names=["--batch"])
+        self.refused(*config(""), names=["not a JSON object"])
+        self.refused(*config("[1]"), names=["not a JSON object"])
+        self.refused(*config("[" * 1000000), names=["not a JSON object"])
+        self.refused(*config("{}"), names=["num_hidden_layers"])
+        self.refused(*config('{"n_layer": "12", "n_embd": 8, "n_head": 2}'), names=["num_hidden_layers"])
+        self.refused(*config('{"n_layer": 12, "n_embd": -8, "n_head": 2}'), names=["hidden_size"])
+        self.refused(*config('{"n_layer": 12, "n_embd": 8, "n_head": 1e400}'), names=["config.json"])
+        self.refused(*config('{"n_layer": 12}' + " " * (5 << 20)), names=["too large"])
+
+
+class Report(Case):
+    def test_json(self):
+        _, peak = self.trace()
+        report = self.json("report", self.run_folder)
+        self.assertEqual(report, self.json(self.run_folder))
+        self.assertEqual(report["schema"], "vramshim/report/1")
+        self.assertEqual(report["run"]["command"], ["python", 'train "it",\x1b[31m now.py'])
+        self.assertRegex(report["run"]["started"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        (process,) = report["processes"]
+        self.assertEqual((process["rank"], process["host"], process["exit"]), (0, "somewhere", "clean"))
+        (device,) = process["devices"]
+        self.assertEqual(device["total_bytes"], 1 << 30)
+        self.assertEqual(device["max"]["allocated_bytes"], peak)
+        self.assertEqual(device["peak"]["allocated_bytes"], peak)
+        self.assertEqual(sum(device["peak"]["tags"].values()), peak)
+        self.assertEqual(len(device["peak"]["tags"]), 10)
+        self.assertEqual(device["events"]["lost"], 0)
+        self.assertEqual(device["events"]["mismatches"], 0)
+        self.assertEqual(device["outside_pytorch"]["context_source"], "assumed")
+        self.assertEqual(device["outside_pytorch"]["context_bytes"], 100 << 20)
+
+    def test_endings(self):
+        for scenario, end, words in (
+            ("killed", "killed", "No end was recorded"),
+            ("oom", "oom", "Out of memory"),
+            ("clean", "clean", "ended in order"),
+        ):
+            path, _ = self.trace(scenario, f"{scenario}.vst")
+            self.assertEqual(self.json(path)["processes"][0]["exit"], end)
+            self.assertIn(words, run(path).stdout)
+        (oom,) = self.json(self.run_folder / "oom.vst")["processes"][0]["devices"][0]["oom"]
+        self.assertEqual(oom["requested_bytes"], 2 << 30)
+        self.assertIn("2.00 GiB were asked for", run(self.run_folder / "oom.vst").stdout)
+
+    def test_lost_events(self):
+        path, peak = self.trace("capped")
+        device = self.json(path)["processes"][0]["devices"][0]
+        self.assertGreater(device["events"]["lost"], 0)
+        self.assertEqual(device["max"]["allocated_bytes"], peak)
+        self.assertIn("were not recorded", run(path).stdout)
+
+    def test_estimate(self):
+        path, _ = self.trace()
+        arguments = ("report", path, "--params", 7000000000, "--param-bytes", 2)
+        text = run(*arguments, COLUMNS="100").stdout
+        for words in ("104.31 GiB", "112.00 GB", "measured - paper"):
+            self.assertIn(words, text)
+        (self.folder / "config.json").write_text(
+            '{"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32}'
+        )
+        by_hand = ("--layers", 32, "--hidden", 4096, "--heads", 32)
+        for shape in (by_hand, ("--config", self.folder / "config.json")):
+            text = run(*arguments, *shape, "--batch", 1, "--seq", 2048).stdout
+            for words in ("159,383,552", "402,653,184", "1.12 GB", "33.50 GiB"):
+                self.assertIn(words, text)
+        rows = self.json(*arguments, *by_hand, "--batch", 1, "--seq", 2048)["processes"][0]["devices"][0]["estimate"]["rows"]
+        paper = {row["category"]: row["paper_bytes"] for row in rows}
+        self.assertEqual(paper["fixed"], 112000000000)
+        self.assertEqual(paper["activations"], 32 * 2 * (159383552 + 402653184))
+        self.assertEqual(paper["total"], paper["fixed"] + paper["activations"])
+        measured = {row["category"]: row["measured_bytes"] for row in rows}
+        self.assertEqual(measured["total"], measured["fixed"] + measured["activations"] + measured["other"])
+        checkpointing = self.json(*arguments, *by_hand, "--batch", 1, "--seq", 2048, "--checkpointing")
+        rows = checkpointing["processes"][0]["devices"][0]["estimate"]["rows"]
+        self.assertIn(2 * (159383552 + 402653184), [row["paper_bytes"] for row in rows])
+
+    def test_several_processes(self):
+        for i in range(3):
+            self.trace("oom" if i == 1 else "clean", f"host-{i}.vst")
+        text = run(self.run_folder).stdout
+        self.assertIn("3 processes", text)
+        self.assertIn("Out of memory", text)
+        self.assertEqual(text.count("What the peak consists of"), 1)
+        self.assertEqual(run(self.run_folder, "--all").stdout.count("What the peak consists of"), 3)
+        self.assertEqual(len(self.json(self.run_folder)["processes"]), 3)
+
+    def test_screen(self):
+        path, _ = self.trace()
+        for width in (80, 140):
+            for line in run(path, COLUMNS=str(width)).stdout.splitlines():
+                self.assertLessEqual(len(line), width, line)
+        plain = run(path, LC_ALL="C").stdout
+        self.assertTrue(plain.isascii())
+        for scenario in ("clean", "killed"):
+            self.assertNotIn("\x1b", run(self.trace(scenario, "x.vst" + scenario + ".vst")[0]).stdout)
+
+    def test_color_on_a_terminal(self):
+        path, _ = self.trace()
+
+        def terminal(**variables):
+            ours, theirs = pty.openpty()
+            environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **variables}
+            subprocess.run([VRAMREPORT, path], stdout=theirs, check=True, env=environment)
+            os.close(theirs)
+            output = b""
+            try:
+                while piece := os.read(ours, 65536):
+                    output += piece
+            except OSError:  # the other end is closed and all is read
+                pass
+            os.close(ours)
+            return output
+
+        os.environ.pop("NO_COLOR", None)
+        self.assertIn(b"\x1b[1m", terminal())
+        self.assertNotIn(b"\x1b", terminal(NO_COLOR="1"))
+        self.assertNotIn(b"\x1b", terminal(TERM="dumb"))
+
+
+class Blocks(Case):
+    def rows(self, *arguments):
+        return list(csv.DictReader(io.StringIO(run("blocks", self.run_folder, "--csv", *arguments).stdout)))
+
+    def test_csv(self):
+        _, peak = self.trace()
+        self.assertEqual(
+            run("blocks", self.run_folder, "--csv").stdout.splitlines()[0],
+            "process,device,address,size,tag,detail,phase,step,stack",
+        )
+        rows = self.rows()
+        self.assertEqual(sum(int(row["size"]) for row in rows), peak)
+        self.assertEqual(rows, self.rows("--at", "peak"))
+        self.assertTrue(all(row["address"].startswith("0x7f") for row in rows))
+        self.assertEqual([int(row["size"]) for row in self.rows("--at", "built")], [32 << 20] * 4)
+        self.assertEqual(sum(int(row["size"]) for row in self.rows("--at", "end")), 12 * 32 << 20)
+
+    def test_json(self):
+        _, peak = self.trace()
+        blocks = self.json("blocks", self.run_folder)
+        self.assertEqual(blocks["schema"], "vramshim/blocks/1")
+        listed = blocks["processes"][0]["devices"][0]["blocks"]
+        self.assertEqual(sum(block["size"] for block in listed), peak)
+
+    def test_text(self):
+        self.trace()
+        text = run("blocks", self.run_folder, "--at", "built").stdout
+        self.assertIn("4 blocks, 128.00 MiB", text)
+
+    def test_marks(self):
+        self.trace()
+        self.refused("blocks", self.run_folder, "--at", "nowhere", names=["nowhere", "built", "step, done"])
+        self.assertEqual(len(self.rows("--at", "step, done")), 12)
+
+
+class Stacks(Case):
+    def test_stacks(self):
+        path, _ = self.trace()
+        stacks = self.json("stacks", path)["processes"][0]["stacks"]
+        self.assertEqual(len(self.json("stacks", path, "--top", 1)["processes"][0]["stacks"]), 1)
+        functions = {frame["function"] for stack in stacks for frame in stack["frames"]}
+        self.assertIn("LlamaMLP.forward", functions)
+        one = self.json("stacks", path, "--id", stacks[0]["id"])["processes"][0]["stacks"]
+        self.assertEqual(one[0]["frames"], stacks[0]["frames"])
+        text = run("stacks", path, "--id", stacks[0]["id"], COLUMNS="120").stdout
+        self.assertIn("/home/me/train.py:", text)
+
+
+class Dump(Case):
+    def test_dump(self):
+        path, _ = self.trace()
+        dump = self.json("dump", path)
+        (process,) = dump["processes"]
+        text = run("dump", path).stdout.splitlines()
+        self.assertEqual(sum(line.startswith("event ") for line in text), len(process["events"]))
+        self.assertEqual(sum(line.startswith("fact ") for line in text), len(process["facts"]))
+        self.assertEqual(sum(line.startswith("stack ") for line in text), 3)
+        self.assertIn('fact command:1 = train "it",\\x1b[31m now.py', text)
+        self.assertEqual(process["events"][-1]["type"], "exit")
+        sequences = [event["sequence"] for event in process["events"]]
+        self.assertEqual(sequences, sorted(set(sequences)))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

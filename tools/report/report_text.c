@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The report that people read: the answer first, then what it is made of.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/size.h"
+#include "common/table.h"
+#include "report.h"
+
+#define BAR_COLUMNS 30
+#define BAR_BESIDE  44 /* columns of the rest of its line, at most */
+
+static unsigned percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned)(100.0 * part / whole + 0.5) : 0;
+}
+
+/* "in the backward of step 2", "while setting up". */
+static const char *instant(const struct vs_point *point, char *text, size_t size)
+{
+	if (point->phase == VS_PHASE_SETUP)
+		snprintf(text, size, "while setting up, before the first step");
+	else if (point->phase == VS_PHASE_OTHER)
+		snprintf(text, size, "between the phases of step %" PRIu32, point->step);
+	else
+		snprintf(text, size, "in the %s of step %" PRIu32,
+		         point->phase == VS_PHASE_OPTIMIZER   ? "optimizer step"
+		         : point->phase == VS_PHASE_ZERO_GRAD ? "zero_grad"
+		                                              : vs_phase_name(point->phase),
+		         point->step);
+	return text;
+}
+
+static void by_size(const uint64_t *tags, unsigned order[VS_TAG_COUNT])
+{
+	for (unsigned i = 0; i < VS_TAG_COUNT; i++) {
+		unsigned j = i;
+		for (; j > 0 && tags[order[j - 1]] < tags[i]; j--)
+			order[j] = order[j - 1];
+		order[j] = i;
+	}
+}
+
+static void header(const struct vs_screen *screen, const struct vs_subject *subject,
+                   const struct vs_device_summary *device)
+{
+	const struct vs_summary *summary = subject->summary;
+	char command[1024] = "", line[1024], key[32], started[VS_TIME_MAX];
+	size_t used = 0;
+
+	for (unsigned i = 0; used < sizeof(command); i++) {
+		snprintf(key, sizeof(key), "command:%u", i);
+		const char *argument = vramshim_trace_fact(subject->process->trace, key);
+		if (!argument)
+			break;
+		used += snprintf(command + used, sizeof(command) - used, "%s%s", used ? " " : "", argument);
+	}
+	if (used) {
+		vs_text_fit(screen, command, screen->width, VS_CUT_END, line, sizeof(line));
+		fprintf(screen->out, "%s%s%s\n", vs_screen_style(screen, VS_BOLD), line,
+		        vs_screen_style(screen, VS_PLAIN));
+	}
+	used = snprintf(line, sizeof(line), "pid %" PRIu32, summary->pid);
+	if (summary->rank >= 0)
+		used += snprintf(line + used, sizeof(line) - used, ", rank %d", summary->rank);
+	if (summary->world_size > 1)
+		used += snprintf(line + used, sizeof(line) - used, " of %d", summary->world_size);
+	if (summary->host[0])
+		used += snprintf(line + used, sizeof(line) - used, " on %.64s", summary->host);
+	used += snprintf(line + used, sizeof(line) - used, ", %s, %.1f s",
+	                 vs_time_format(summary->started_ns, started), summary->duration_ns / 1e9);
+	if (summary->torch[0])
+		used += snprintf(line + used, sizeof(line) - used, ", PyTorch %.64s", summary->torch);
+	if (summary->python[0])
+		used += snprintf(line + used, sizeof(line) - used, ", Python %.32s", summary->python);
+	vs_screen_text(screen, 0, "%s", line);
+	vs_screen_text(screen, 0, "GPU %d: %.128s%s", device->index, device->name[0] ? device->name : "unknown",
+	               device->simulated ? " (simulated: no kernel ran, the memory books are real)" : "");
+}
+
+/* How it ended, where that is news. */
+static void ending(const struct vs_screen *screen, const struct vs_subject *subject,
+                   const struct vs_device_summary *device)
+{
+	const struct vs_summary *summary = subject->summary;
+	char when[64], asked[VS_SIZE_MAX], allocated[VS_SIZE_MAX], reserved[VS_SIZE_MAX], available[VS_SIZE_MAX];
+	const char *red = vs_screen_style(screen, VS_RED), *plain = vs_screen_style(screen, VS_PLAIN);
+
+	if (device->oom_count) {
+		const struct vs_oom_event *oom = &device->ooms[device->oom_count - 1];
+		const char *after = summary->exit == VS_EXIT_OOM ? "" : " and went on";
+		vs_screen_text(screen, 0,
+		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated, and "
+		               "%s were free "
+		               "on the card.",
+		               red, plain, oom->caught ? after : "", instant(&oom->at, when, sizeof(when)),
+		               vs_size_format(oom->requested, asked), vs_size_format(oom->at.reserved, reserved),
+		               vs_size_format(oom->at.allocated, allocated), vs_size_format(oom->free, available));
+		if (device->oom_count > 1)
+			vs_screen_text(screen, 0, "That was the last of %zu times.", device->oom_count);
+	}
+	if (summary->exit == VS_EXIT_KILLED)
+		vs_screen_text(screen, 0,
+		               "%sNo end was recorded%s: the process was killed, or its trace is cut. The last "
+		               "event, %.1f s after "
+		               "the start, was %s, with %s allocated and %s reserved.",
+		               red, plain, summary->duration_ns / 1e9, instant(&device->end, when, sizeof(when)),
+		               vs_size_format(device->end.allocated, allocated),
+		               vs_size_format(device->end.reserved, reserved));
+	if (summary->exit == VS_EXIT_RUNNING)
+		vs_screen_text(screen, 0, "It is still running, now %s, with %s allocated and %s reserved.",
+		               instant(&device->end, when, sizeof(when)),
+		               vs_size_format(device->end.allocated, allocated),
+		               vs_size_format(device->end.reserved, reserved));
+	if (summary->exit == VS_EXIT_CLEAN)
+		vs_screen_text(screen, 0, "The process ended in order after %" PRIu32 " optimizer step%s.",
+		               summary->steps, summary->steps == 1 ? "" : "s");
+}
+
+static void answer(const struct vs_screen *screen, const struct vs_device_summary *device)
+{
+	const struct vs_point *peak = &device->peak;
+	char when[64], allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], of[96] = "", made_of[160] = "";
+	unsigned order[VS_TAG_COUNT];
+	size_t used = 0;
+
+	by_size(peak->tags, order);
+	/* As many as it takes to name most of it, three at the most. */
+	for (unsigned i = 0, named = 0; i < 3 && named < 80 && peak->tags[order[i]]; i++) {
+		unsigned share = percent(peak->tags[order[i]], peak->allocated);
+		used += snprintf(made_of + used, sizeof(made_of) - used, "%s%u%% %s", i ? ", " : ": ", share,
+		                 vs_tag_name(order[i]));
+		named += share;
+	}
+	if (device->total)
+		snprintf(of, sizeof(of), " of the card's %s (%u%%)", vs_size_format(device->total, total),
+		         percent(peak->allocated, device->total));
+	vs_screen_text(screen, 0, "%sPeak allocated %s%s%s, %s%s.", vs_screen_style(screen, VS_BOLD),
+	               vs_size_format(peak->allocated, allocated), vs_screen_style(screen, VS_PLAIN), of,
+	               instant(peak, when, sizeof(when)), made_of);
+	if (device->max_allocated > peak->allocated)
+		vs_screen_text(screen, 0,
+		               "PyTorch's own peak was %s: that moment was not recorded (see the lost events below), "
+		               "the tags and "
+		               "stacks here are those of the highest moment that was.",
+		               vs_size_format(device->max_allocated, allocated));
+}
+
+static void tags(const struct vs_screen *screen, const struct vs_point *peak)
+{
+	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_LEFT};
+	struct vs_table *table = vs_table_new(",,,", kinds);
+	char size[VS_SIZE_MAX], bar[BAR_COLUMNS * 4 + 1];
+	unsigned order[VS_TAG_COUNT], columns = screen->width > BAR_BESIDE ? screen->width - BAR_BESIDE : 0;
+
+	vs_screen_title(screen, "What the peak consists of");
+	by_size(peak->tags, order);
+	for (unsigned i = 0; i < VS_TAG_COUNT; i++) {
+		enum vs_tag tag = order[i];
+		if (!peak->tags[tag])
+			continue;
+		vs_text_bar(screen, peak->tags[tag], peak->tags[order[0]],
+		            columns < BAR_COLUMNS ? columns : BAR_COLUMNS, bar, sizeof(bar));
+		vs_table_cell(table, vs_tag_name(tag));
+		vs_table_cell(table, vs_size_format(peak->tags[tag], size));
+		vs_table_cellf(table, "%.1f%%", peak->allocated ? 100.0 * peak->tags[tag] / peak->allocated : 0);
+		vs_table_cell(table, bar);
+		for (unsigned j = VS_DETAIL_NONE + 1; j < VS_DETAIL_COUNT; j++) {
+			if (!peak->details[j] || vs_detail_tag(j) != tag)
+				continue;
+			vs_table_cellf(table, "  /%s", vs_detail_name(j));
+			vs_table_cell(table, vs_size_format(peak->details[j], size));
+			vs_table_cellf(table, "%.1f%%",
+			               peak->allocated ? 100.0 * peak->details[j] / peak->allocated : 0);
+			vs_table_cell(table, "");
+			vs_table_style(table, VS_DIM);
+		}
+	}
+	vs_table_print(table, screen, 2);
+}
+
+static void counters(const struct vs_screen *screen, const struct vs_device_summary *device)
+{
+	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_FLEX};
+	const struct {
+		const char *name, *meaning;
+		uint64_t at_peak, highest;
+	} rows[] = {
+	    {"allocated", "torch.cuda.memory_allocated", device->peak.allocated, device->max_allocated},
+	    {"reserved", "torch.cuda.memory_reserved", device->peak.reserved, device->max_reserved},
+	    {"device", "what nvidia-smi shows", device->peak.device, device->max_device},
+	};
+	struct vs_table *table = vs_table_new(",at the peak,highest,of the card,", kinds);
+	char size[VS_SIZE_MAX];
+
+	vs_screen_title(screen, "Allocated, reserved, device");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		vs_table_cell(table, rows[i].name);
+		vs_table_cell(table, vs_size_format(rows[i].at_peak, size));
+		vs_table_cell(table, vs_size_format(rows[i].highest, size));
+		if (device->total)
+			vs_table_cellf(table, "%u%%", percent(rows[i].highest, device->total));
+		else
+			vs_table_cell(table, "");
+		vs_table_cell(table, rows[i].meaning);
+	}
+	vs_table_print(table, screen, 2);
+}
+
+static void fragmentation(const struct vs_screen *screen, const struct vs_fragmentation *fragmentation)
+{
+	char unallocated[VS_SIZE_MAX], releasable[VS_SIZE_MAX], pinned[VS_SIZE_MAX], largest[VS_SIZE_MAX];
+
+	if (!fragmentation->segments) {
+		vs_screen_text(screen, 2, "  Fragmentation: %s reserved and not allocated at the peak.",
+		               vs_size_format(fragmentation->unallocated, unallocated));
+		return;
+	}
+	vs_screen_text(screen, 2,
+	               "  Fragmentation: %s reserved and not allocated at the peak: %s in whole segments "
+	               "(empty_cache gives them "
+	               "back), %s in pieces of segments in use; the largest free piece is %s, index %.2f.",
+	               vs_size_format(fragmentation->unallocated, unallocated),
+	               vs_size_format(fragmentation->releasable, releasable),
+	               vs_size_format(fragmentation->pinned, pinned),
+	               vs_size_format(fragmentation->largest_free, largest), fragmentation->index);
+}
+
+static void outside(const struct vs_screen *screen, const struct vs_outside *outside)
+{
+	char text[1024], size[VS_SIZE_MAX];
+	size_t used;
+
+	if (outside->context_source[0])
+		used = snprintf(text, sizeof(text), "  Outside PyTorch: CUDA context %s (%s)",
+		                vs_size_format(outside->context, size), outside->context_source);
+	else
+		used = snprintf(text, sizeof(text), "  Outside PyTorch: CUDA context not known");
+	for (size_t i = 0; i < outside->library_count && used < sizeof(text); i++)
+		used += snprintf(text + used, sizeof(text) - used, ", %s %s", outside->libraries[i].library,
+		                 vs_size_format(outside->libraries[i].bytes, size));
+	if (outside->unexplained_known && used < sizeof(text))
+		snprintf(text + used, sizeof(text) - used, ", unexplained %s (other processes included)",
+		         vs_size_format(outside->unexplained, size));
+	vs_screen_text(screen, 2, "%s.", text);
+}
+
+/* Whether the numbers above can be trusted. */
+static void books(const struct vs_screen *screen, const struct vs_subject *subject,
+                  const struct vs_device_summary *device)
+{
+	char events[VS_SIZE_MAX], frees[VS_SIZE_MAX], wrong[VS_SIZE_MAX];
+	uint64_t lost = subject->summary->lost, damaged = vramshim_trace_info(subject->process->trace)->damaged;
+
+	vs_screen_title(screen, "Can this be trusted?");
+	vs_screen_text(screen, 2, "  %s allocations and %s frees of PyTorch.",
+	               vs_count_format(device->allocations, events), vs_count_format(device->frees, frees));
+	if (lost || device->lost)
+		vs_screen_text(screen, 2,
+		               "  %s events were not recorded (size limit, full disk, or a cut file): the counters "
+		               "stay right, tags "
+		               "and stacks may lack some bytes.",
+		               vs_count_format(lost > device->lost ? lost : device->lost, events));
+	if (damaged)
+		vs_screen_text(screen, 2, "  The trace is damaged in %s places, where records are missing.",
+		               vs_count_format(damaged, events));
+	if (device->mismatches)
+		vs_screen_text(
+		    screen, 2,
+		    "  %sThe books differ%s: after %s events the sum of the blocks was not what PyTorch reported.",
+		    vs_screen_style(screen, VS_YELLOW), vs_screen_style(screen, VS_PLAIN),
+		    vs_count_format(device->mismatches, wrong));
+	else if (device->allocations + device->frees > device->lost)
+		vs_screen_text(screen, 2,
+		               "  The books agree with PyTorch's counters: after every recorded event, the sum of "
+		               "all live blocks "
+		               "was what PyTorch itself reported.");
+}
+
+void vs_report_device(const struct vs_screen *screen, const struct vs_subject *subject,
+                      const struct vs_device_summary *device, const struct vs_report_options *options)
+{
+	header(screen, subject, device);
+	fprintf(screen->out, "\n");
+	/* The answer first: where memory ran out, that; else the peak. */
+	bool died = subject->summary->exit == VS_EXIT_OOM;
+	if (died)
+		ending(screen, subject, device);
+	answer(screen, device);
+	if (!died)
+		ending(screen, subject, device);
+	tags(screen, &device->peak);
+	counters(screen, device);
+	fragmentation(screen, &device->fragmentation);
+	outside(screen, &device->outside);
+	vs_report_steps(screen, device, options->all);
+	vs_report_stacks(screen, subject, device);
+	vs_report_estimate(screen, subject, device, &options->estimate);
+	books(screen, subject, device);
+}
