@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUDA runtime: graphs as stream capture makes them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+#include "sim/stream.h"
+
+VS_API int cudaGraphCreate(struct vs_graph **graph, unsigned int flags)
+{
+	return vs_error(graph && !flags ? vs_graph_new(graph) : CU_INVALID_VALUE);
+}
+
+VS_API int cudaGraphDestroy(struct vs_graph *graph)
+{
+	if (!graph)
+		return vs_error(CU_INVALID_VALUE);
+	vs_graph_drop(graph);
+	return CU_OK;
+}
+
+/* An executable graph is the graph held once more. */
+VS_API int cudaGraphInstantiate(struct vs_graph **exec, struct vs_graph *graph)
+{
+	if (!exec || !graph)
+		return vs_error(CU_INVALID_VALUE);
+	vs_graph_hold(graph);
+	*exec = graph;
+	return CU_OK;
+}
+VS_ALIAS(cudaGraphInstantiateWithFlags, cudaGraphInstantiate);
+VS_ALIAS(cudaGraphInstantiateWithParams, cudaGraphInstantiate);
+VS_ALIAS(cudaGraphInstantiateWithParams_ptsz, cudaGraphInstantiate);
+
+VS_API int cudaGraphExecDestroy(struct vs_graph *exec)
+{
+	return cudaGraphDestroy(exec);
+}
+
+VS_API int cudaGraphLaunch(struct vs_graph *exec, void *stream)
+{
+	if (!exec)
+		return vs_error(CU_INVALID_VALUE);
+	vs_stream_work(stream);
+	vs_graph_launch(exec);
+	return CU_OK;
+}
+VS_ALIAS(cudaGraphLaunch_ptsz, cudaGraphLaunch);
+
+VS_API int cudaGraphUpload(struct vs_graph *exec, void *stream)
+{
+	(void)stream;
+	return vs_error(exec ? CU_OK : CU_INVALID_VALUE);
+}
+VS_ALIAS(cudaGraphUpload_ptsz, cudaGraphUpload);
+
+VS_API int cudaGraphGetNodes(struct vs_graph *graph, void **nodes, size_t *count)
+{
+	if (!graph || !count)
+		return vs_error(CU_INVALID_VALUE);
+	if (!nodes) {
+		*count = graph->nodes;
+		return CU_OK;
+	}
+	/* Handles only: what is in a node was not kept. */
+	for (size_t i = 0; i < *count; i++)
+		nodes[i] = i < graph->nodes ? (char *)graph + 16 * (i + 1) : NULL;
+	if (*count > graph->nodes)
+		*count = graph->nodes;
+	return CU_OK;
+}
+VS_ALIAS(cudaGraphGetRootNodes, cudaGraphGetNodes);
+
+VS_API int cudaGraphNodeGetDependencies(void *node, void **dependencies, void *edges, size_t *count)
+{
+	(void)dependencies;
+	(void)edges;
+	if (!node || !count)
+		return vs_error(CU_INVALID_VALUE);
+	*count = 0;
+	return CU_OK;
+}
+VS_ALIAS(cudaGraphNodeGetDependencies_v2, cudaGraphNodeGetDependencies);
+VS_ALIAS(cudaGraphNodeGetDependentNodes, cudaGraphNodeGetDependencies);
+VS_ALIAS(cudaGraphNodeGetDependentNodes_v2, cudaGraphNodeGetDependencies);
+
+VS_API int cudaGraphDebugDotPrint(struct vs_graph *graph, const char *path, unsigned int flags)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	(void)graph;
+	(void)path;
+	(void)flags;
+	return vs_error(vs_unsupported(&said, __func__, CU_NOT_SUPPORTED));
+}
+
+VS_API int cudaUserObjectCreate(struct vs_user_object **object, void *pointer, void (*destroy)(void *),
+                                unsigned int refs, unsigned int flags)
+{
+	if (!object || !destroy || !refs || flags != 1)
+		return vs_error(CU_INVALID_VALUE);
+	*object = calloc(1, sizeof(**object));
+	if (!*object)
+		return vs_error(CU_OUT_OF_MEMORY);
+	**object = (struct vs_user_object){pointer, destroy, refs};
+	return CU_OK;
+}
+
+VS_API int cudaUserObjectRetain(struct vs_user_object *object, unsigned int count)
+{
+	if (!object || !count)
+		return vs_error(CU_INVALID_VALUE);
+	object->refs += count;
+	return CU_OK;
+}
+
+VS_API int cudaUserObjectRelease(struct vs_user_object *object, unsigned int count)
+{
+	if (!object || !count)
+		return vs_error(CU_INVALID_VALUE);
+	vs_user_object_drop(object, count);
+	return CU_OK;
+}
+
+VS_API int cudaGraphRetainUserObject(struct vs_graph *graph, struct vs_user_object *object, unsigned int count,
+                                     unsigned int flags)
+{
+	int r = CU_OK;
+
+	if (!graph || !object || !count)
+		return vs_error(CU_INVALID_VALUE);
+	if (!(flags & 1)) /* cudaGraphUserObjectMove: the caller's reference becomes the graph's */
+		object->refs += count;
+	for (unsigned int i = 0; i < count && r == CU_OK; i++)
+		r = vs_graph_own(graph, object);
+	return vs_error(r);
+}
+
+/* cudaGraphMemAttributeType: allocation nodes are not simulated, so nothing is held for graphs. */
+VS_API int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value)
+{
+	int r = value && attribute >= 0 && attribute <= 3 ? vs_sim_check_device(device) : CU_INVALID_VALUE;
+
+	if (r == CU_OK)
+		*(uint64_t *)value = 0;
+	return vs_error(r);
+}
+
+VS_API int cudaDeviceSetGraphMemAttribute(int device, int attribute, void *value)
+{
+	return vs_error(value && attribute >= 0 && attribute <= 3 ? vs_sim_check_device(device) : CU_INVALID_VALUE);
+}
+
+VS_API int cudaDeviceGraphMemTrim(int device)
+{
+	return vs_error(vs_sim_check_device(device));
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/sim.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct vs_sim sim;
+static struct vs_context primaries[VS_DEVICES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t context_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool in_use; /* a context was made in this process */
+static _Atomic bool forked; /* ... or in the one it was forked from */
+
+static __thread int thread_device;
+static __thread int thread_error;
+static __thread struct vs_context *thread_context;
+
+static void after_fork(void)
+{
+	if (in_use)
+		forked = true;
+}
+
+/* A line, written in one go: a job's threads and ranks share stderr. */
+static void say(const char *what, const char *where)
+{
+	char line[256];
+	int n = snprintf(line, sizeof(line), "vramsim: %s: %s\n", what, where);
+
+	if (n > 0)
+		(void)!write(STDERR_FILENO, line, (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+int vs_unsupported(atomic_flag *said, const char *name, int code)
+{
+	/* relaxed: only "who is first" matters, nothing is published with it */
+	if (!atomic_flag_test_and_set_explicit(said, memory_order_relaxed))
+		say("not simulated", name);
+	return code;
+}
+
+static long number(const char *name, long otherwise, long low, long high)
+{
+	const char *text = getenv(name);
+	char *end;
+	long n;
+
+	if (!text || !*text)
+		return otherwise;
+	n = strtol(text, &end, 10);
+	if (*end || n < low || n > high) {
+		say("ignored, not a number in range", name);
+		return otherwise;
+	}
+	return n;
+}
+
+/* One token of CUDA_VISIBLE_DEVICES: an index or the start of "GPU-<uuid>"; -1 for neither. */
+static int visible_device(const char *token, size_t length)
+{
+	if (length > 4 && !strncmp(token, "GPU-", 4)) {
+		for (int i = 0; i < sim.installed; i++) {
+			struct vs_uuid uuid;
+			char text[64];
+			int n = 4;
+
+			vs_gpu_uuid(i, &uuid);
+			strcpy(text, "GPU-");
+			for (int j = 0; j < 16; j++)
+				n += sprintf(text + n, "%s%02x", j == 4 || j == 6 || j == 8 || j == 10 ? "-" : "",
+				             uuid.bytes[j]);
+			if (length <= (size_t)n && !strncasecmp(text, token, length))
+				return i;
+		}
+		return -1;
+	}
+	if (!length || length > 3 || strspn(token, "0123456789") < length)
+		return -1;
+	return atoi(token);
+}
+
+/* As CUDA reads it: the list ends at the first entry that names no card. */
+static void read_visible(void)
+{
+	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (!list) {
+		sim.visible = sim.installed;
+		for (int i = 0; i < sim.installed; i++)
+			sim.physical[i] = i;
+		return;
+	}
+	while (*list && sim.visible < VS_DEVICES) {
+		size_t length;
+		int device;
+
+		list += strspn(list, " ");
+		length = strcspn(list, ", ");
+		device = visible_device(list, length);
+		if (device < 0 || device >= sim.installed)
+			break;
+		sim.physical[sim.visible++] = device;
+		list += length;
+		list += strspn(list, " ");
+		if (*list == ',')
+			list++;
+	}
+}
+
+static void open_sim(void)
+{
+	const char *key = getenv("VRAMSIM_GPU");
+
+	if (!key || !*key) {
+		say("no device", "VRAMSIM_GPU is not set");
+		return;
+	}
+	sim.gpu = vs_gpu_find(key);
+	if (!sim.gpu) {
+		say("no device, VRAMSIM_GPU names no known GPU", key);
+		return;
+	}
+	sim.total = (uint64_t)number("VRAMSIM_MEMORY", (long)((uint64_t)sim.gpu->memory_mib << 20), 1, 1L << 50);
+	sim.installed = (int)number("VRAMSIM_COUNT", 1, 1, VS_DEVICES);
+	read_visible();
+	for (int i = 0; i < sim.visible; i++) {
+		vs_books_open(i, sim.total, (uint64_t)sim.gpu->context_kib << 10);
+		primaries[i] = (struct vs_context){.device = i, .primary = true};
+	}
+	pthread_atfork(NULL, NULL, after_fork);
+}
+
+const struct vs_sim *vs_sim_get(void)
+{
+	pthread_once(&once, open_sim);
+	return sim.gpu ? &sim : NULL;
+}
+
+int vs_sim_check(void)
+{
+	if (!vs_sim_get() || !sim.visible)
+		return CU_NO_DEVICE;
+	return forked ? CU_NOT_INITIALIZED : CU_OK;
+}
+
+int vs_sim_check_device(int device)
+{
+	int r = vs_sim_check();
+
+	if (r == CU_OK && (device < 0 || device >= sim.visible))
+		r = CU_INVALID_DEVICE;
+	return r;
+}
+
+int vs_sim_activate(int device)
+{
+	int r = vs_sim_check_device(device);
+
+	/* acquire: pairs with the release below, the context's bytes are on the books once it is seen */
+	if (r != CU_OK || atomic_load_explicit(&primaries[device].active, memory_order_acquire))
+		return r;
+	pthread_mutex_lock(&context_lock);
+	if (!primaries[device].active) {
+		r = vs_books_context(device, true);
+		if (r == CU_OK) {
+			in_use = true;
+			atomic_store_explicit(&primaries[device].active, true, memory_order_release);
+		}
+	}
+	pthread_mutex_unlock(&context_lock);
+	return r;
+}
+
+void vs_sim_deactivate(int device)
+{
+	pthread_mutex_lock(&context_lock);
+	if (primaries[device].active) {
+		vs_books_context(device, false);
+		primaries[device].active = false;
+	}
+	pthread_mutex_unlock(&context_lock);
+}
+
+bool vs_sim_is_active(int device)
+{
+	return primaries[device].active;
+}
+
+struct vs_context *vs_sim_primary(int device)
+{
+	return &primaries[device];
+}
+
+int vs_thread_device(void)
+{
+	return thread_context ? thread_context->device : thread_device;
+}
+
+void vs_thread_set_device(int device)
+{
+	thread_device = device;
+	thread_context = NULL;
+}
+
+struct vs_context *vs_thread_context(void)
+{
+	if (thread_context)
+		return thread_context;
+	return primaries[thread_device].active ? &primaries[thread_device] : NULL;
+}
+
+void vs_thread_set_context(struct vs_context *context)
+{
+	thread_context = context;
+	if (context)
+		thread_device = context->device;
+}
+
+int vs_error(int error)
+{
+	if (error != CU_OK)
+		thread_error = error;
+	return error;
+}
+
+int vs_last_error(bool clear)
+{
+	int error = thread_error;
+
+	if (clear)
+		thread_error = CU_OK;
+	return error;
+}
+
+void vs_gpu_uuid(int installed, struct vs_uuid *ret_uuid)
+{
+	/* "vramsim" and the index: the same in every process, and nobody's real card. */
+	memcpy(ret_uuid->bytes, "vramsim\0\0\0\0\0\0\0\0", 15);
+	ret_uuid->bytes[15] = (unsigned char)installed;
+}
+
+int vs_gpu_bus(int installed)
+{
+	return 1 + installed; /* bus 0 is the host bridge's */
+}
+
+VS_API const int vramsim_active = 1;
+
+VS_API uint64_t vramsim_context_bytes(int device)
+{
+	if (!vs_sim_get() || device < 0 || device >= sim.visible)
+		return 0;
+	return (uint64_t)sim.gpu->context_kib << 10;
+}

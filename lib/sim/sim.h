@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * State of the simulated device in this process, and what every API family
+ * shares: configuration, current device, last error, contexts.
+ */
+#ifndef VS_SIM_SIM_H
+#define VS_SIM_SIM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "sim/books.h"
+#include "sim/cuda_api.h"
+#include "sim/gpus.h"
+
+/* One export under another name: the per-thread-default-stream twins, older and newer spellings of one ABI. */
+#define VS_ALIAS(alias_name, name) VS_API extern __typeof__(name) alias_name __attribute__((alias(#name), copy(name)))
+
+struct vs_sim {
+	const struct vs_gpu *gpu;
+	uint64_t total;           /* bytes a card: VRAMSIM_MEMORY or the row's */
+	int installed;            /* VRAMSIM_COUNT: what NVML sees */
+	int visible;              /* after CUDA_VISIBLE_DEVICES: what CUDA sees */
+	int physical[VS_DEVICES]; /* installed index of a visible device */
+};
+
+/* A context: the primary one of a device, or one the job made. Its address is the handle. */
+struct vs_context {
+	int device;
+	bool primary;
+	_Atomic bool active; /* its bytes are on the books */
+	unsigned int flags;
+};
+
+/*
+ * The configuration, read from the environment on first use. NULL when no
+ * device is simulated (one line on stderr says why).
+ */
+const struct vs_sim *vs_sim_get(void);
+
+/*
+ * What every entry that needs a device asks first. CU_OK, CU_NO_DEVICE, or
+ * CU_NOT_INITIALIZED in a child that was forked after its parent used CUDA.
+ */
+int vs_sim_check(void);
+
+/* vs_sim_check() and `device` exists: else CU_INVALID_DEVICE. */
+int vs_sim_check_device(int device);
+
+/* ... and its primary context is on the books: what a first cudaMalloc does. */
+int vs_sim_activate(int device);
+
+bool vs_sim_is_active(int device);
+struct vs_context *vs_sim_primary(int device);
+void vs_sim_deactivate(int device); /* cudaDeviceReset: the context's bytes go; allocations are left alone */
+
+/* The calling thread's device and, for the driver API, its explicitly set context (NULL: the primary one). */
+int vs_thread_device(void);
+void vs_thread_set_device(int device);
+struct vs_context *vs_thread_context(void);
+void vs_thread_set_context(struct vs_context *context);
+
+/* The runtime's last error of this thread. vs_error() records a failure and returns it. */
+int vs_error(int error);
+int vs_last_error(bool clear);
+
+/* Bytes of one context on `device`; also what the recorder reads. */
+VS_API uint64_t vramsim_context_bytes(int device);
+
+/* Device attribute by CUDA's number (cudaDeviceAttr and CUdevice_attribute agree). CU_INVALID_VALUE: no such. */
+int vs_attribute(int attribute, int device, int *ret_value);
+
+/* "GPU-..." without the prefix, and the PCI bus number, of an installed card. */
+void vs_gpu_uuid(int installed, struct vs_uuid *ret_uuid);
+int vs_gpu_bus(int installed);
+
+/* Versions as CUDA counts them: 1000 * major + 10 * minor. */
+#define VS_DRIVER_VERSION 13020
+
+/* `symbol` in the first loaded library of the NULL-ended list, where it is not our own; NULL if there is none. */
+void *vs_real(const char *const *sonames, const char *symbol);
+
+/* A driver entry point by the rules of cuGetProcAddress; NULL if there is none of that name or version. */
+void *vs_entry_point(const char *name, int version);
+
+/*
+ * An entry that is not simulated was called: say its name on stderr, once, and
+ * hand back `code`, the library's own "not supported".
+ */
+int vs_unsupported(atomic_flag *said, const char *name, int code);
+
+/* What cudaMemcpy and its kin do with host memory; see copy.c. */
+void vs_copy(void *to, const void *from, size_t size, int kind);
+void vs_set(void *to, int value, size_t size);
+
+#endif
