@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <base/u64map.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tag/rules.h>
+#include <tag/tagger.h>
+#include <tag/verdict.h>
+
+static void test_names(void **state)
+{
+	(void)state;
+	assert_string_equal(vs_tag_name(VS_TAG_WEIGHTS), "weights");
+	assert_string_equal(vs_tag_name(VS_TAG_UNKNOWN), "unknown");
+	assert_string_equal(vs_tag_name((enum vs_tag)99), "unknown");
+	assert_string_equal(vs_phase_name(VS_PHASE_ZERO_GRAD), "zero_grad");
+	assert_string_equal(vs_detail_path(VS_DETAIL_OPTIMIZER_MASTER), "optimizer/master");
+	assert_string_equal(vs_detail_name(VS_DETAIL_OPTIMIZER_MASTER), "master");
+	assert_string_equal(vs_detail_path(VS_DETAIL_NONE), "");
+	for (int detail = 1; detail < VS_DETAIL_COUNT; detail++) { /* "tag/name", and no two alike */
+		const char *path = vs_detail_path((enum vs_detail)detail);
+		size_t tag = strlen(vs_tag_name(vs_detail_tag((enum vs_detail)detail)));
+
+		assert_memory_equal(path, vs_tag_name(vs_detail_tag((enum vs_detail)detail)), tag);
+		assert_int_equal(path[tag], '/');
+		assert_string_equal(path + tag + 1, vs_detail_name((enum vs_detail)detail));
+		for (int other = 1; other < detail; other++)
+			assert_string_not_equal(path, vs_detail_path((enum vs_detail)other));
+	}
+}
+
+/* Against a plain array: put, get, take of random keys, with homes that collide. */
+static void test_map(void **state)
+{
+	enum { KEYS = 512 };
+	static uint32_t wanted[KEYS + 1];
+	struct vs_u64map map = {0};
+	uint32_t value, random = 1;
+	size_t used = 0;
+
+	(void)state;
+	assert_false(vs_u64map_get(&map, 1, &value));
+	assert_false(vs_u64map_take(&map, 1, &value));
+	assert_true(vs_u64map_put(&map, 0, 1) < 0);
+	for (uint32_t i = 1; i < 200000; i++) {
+		uint64_t key;
+
+		random = random * 1664525 + 1013904223;
+		key = (random >> 8) % KEYS + 1;
+		if (random >> 31) {
+			used += !wanted[key];
+			wanted[key] = i;
+			assert_int_equal(vs_u64map_put(&map, key << 9, i), 0);
+		} else {
+			bool there = vs_u64map_take(&map, key << 9, &value);
+
+			assert_int_equal(there, wanted[key] != 0);
+			if (there)
+				assert_int_equal(value, wanted[key]);
+			used -= there;
+			wanted[key] = 0;
+		}
+		assert_int_equal(map.used, used);
+	}
+	for (uint64_t key = 1; key <= KEYS; key++) {
+		assert_int_equal(vs_u64map_get(&map, key << 9, &value), wanted[key] != 0);
+		if (wanted[key])
+			assert_int_equal(value, wanted[key]);
+	}
+	vs_u64map_release(&map);
+}
+
+/* Sites are written as frames, innermost first: 'N' symbol, or file and function. */
+struct frame {
+	const char *file; /* NULL: native */
+	const char *function;
+};
+
+#define NATIVE(symbol)                                                                                               \
+	{                                                                                                            \
+		NULL, symbol                                                                                         \
+	}
+#define CALL                                                                                                         \
+	{                                                                                                            \
+		"/site-packages/torch/nn/modules/module.py", "Module._call_impl"                                     \
+	}
+#define USER                                                                                                         \
+	{                                                                                                            \
+		"/home/me/train.py", "main"                                                                          \
+	}
+#define STEP                                                                                                         \
+	{                                                                                                            \
+		"/site-packages/torch/optim/optimizer.py", "Optimizer.profile_hook_step.<locals>.wrapper"            \
+	}
+#define STATE                                                                                                        \
+	{                                                                                                            \
+		"/site-packages/torch/optim/adam.py", "Adam._init_group"                                             \
+	}
+#define ZERO_GRAD                                                                                                    \
+	{                                                                                                            \
+		"/site-packages/torch/optim/optimizer.py", "Optimizer.zero_grad"                                     \
+	}
+#define ENGINE NATIVE("torch::autograd::Engine::evaluate_function")
+#define RUN_BACKWARD                                                                                                 \
+	{                                                                                                            \
+		"/site-packages/torch/autograd/graph.py", "_engine_run_backward"                                     \
+	}
+#define UNPACK                                                                                                       \
+	{                                                                                                            \
+		"/site-packages/torch/utils/checkpoint.py", "_checkpoint_hook.__init__.<locals>.unpack_hook"         \
+	}
+#define APPLY                                                                                                        \
+	{                                                                                                            \
+		"/site-packages/torch/nn/modules/module.py", "Module._apply"                                         \
+	}
+#define CONVERT                                                                                                      \
+	{                                                                                                            \
+		"/site-packages/torch/nn/modules/module.py", "Module.to.<locals>.convert"                            \
+	}
+#define SCALER                                                                                                       \
+	{                                                                                                            \
+		"/site-packages/torch/amp/grad_scaler.py", "GradScaler.step"                                         \
+	}
+#define TO       NATIVE("at::_ops::to_dtype_layout::call")
+#define RANDINT  NATIVE("at::_ops::randint::call")
+#define MM       NATIVE("at::native::mm")
+#define FINALIZE NATIVE("Py_FinalizeEx")
+
+static struct vs_site site_of(const struct frame *frames, size_t count)
+{
+	uint16_t native[16] = {0}, python[16] = {0};
+	size_t natives = 0, pythons = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].file)
+			python[pythons++] = vs_rule_python(frames[i].file, frames[i].function);
+		else
+			native[natives++] = vs_rule_native(frames[i].function);
+	}
+	return vs_site_evaluate(native, natives, python, pythons);
+}
+
+#define SITE(...)                                                                                                    \
+	site_of((const struct frame[]){__VA_ARGS__},                                                                 \
+	        sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
+
+static void test_rules(void **state)
+{
+	const struct vs_rule *rule;
+
+	(void)state;
+	assert_int_equal(vs_rule_native("at::native::mm"), 0);
+	assert_int_equal(vs_rule_python("/home/me/train.py", "forward"), 0);
+	assert_null(vs_rule(0));
+	assert_null(vs_rule(UINT16_MAX));
+
+	rule = vs_rule(vs_rule_python("/x/torch/nn/modules/module.py", "Module._call_impl"));
+	assert_int_equal(rule->context, VS_CONTEXT_FORWARD);
+	/* Before 3.11 a code object has its plain name only. */
+	assert_ptr_equal(vs_rule(vs_rule_python("/x/torch/nn/modules/module.py", "_call_impl")), rule);
+	/* Whole path components: a user's folder may end alike. */
+	assert_int_equal(vs_rule_python("/x/mytorch/nn/modules/module.py", "_call_impl"), 0);
+	assert_int_equal(vs_rule_python("torch/nn/modules/module.py", "_call_impl"),
+	                 vs_rule_python("/x/torch/nn/modules/module.py", "_call_impl"));
+	rule = vs_rule(vs_rule_python("/x/torch/nn/modules/linear.py", "Linear.__init__"));
+	assert_int_equal(rule->context, VS_CONTEXT_LOAD);
+	/* A whole name, not a part of one. */
+	assert_int_equal(vs_rule_python("/x/torch/nn/modules/linear.py", "reset_parameters_again"), 0);
+	/* The scheduler's wrapper is no optimizer. */
+	rule = vs_rule(vs_rule_python("/x/torch/optim/lr_scheduler.py", "wrapper"));
+	assert_int_equal(rule->context, VS_CONTEXT_NONE);
+}
+
+static void assert_site(struct vs_site site, enum vs_context context, enum vs_role role)
+{
+	assert_int_equal(site.context, context);
+	assert_int_equal(site.role, role);
+}
+
+static void test_sites(void **state)
+{
+	(void)state;
+	assert_site(site_of(NULL, 0), VS_CONTEXT_EMPTY, VS_ROLE_NONE);
+	assert_site(SITE(MM, USER), VS_CONTEXT_NONE, VS_ROLE_NONE);
+	assert_site(SITE(MM, CALL, USER), VS_CONTEXT_FORWARD, VS_ROLE_NONE);
+	assert_site(SITE(MM, ENGINE), VS_CONTEXT_BACKWARD, VS_ROLE_NONE);
+	assert_site(SITE(MM, CALL, UNPACK, ENGINE), VS_CONTEXT_RECOMPUTE, VS_ROLE_NONE);
+	assert_site(SITE(CALL, UNPACK), VS_CONTEXT_RECOMPUTE, VS_ROLE_NONE);    /* Python stacks only */
+	assert_site(SITE(MM, CALL, ENGINE), VS_CONTEXT_BACKWARD, VS_ROLE_NONE); /* a custom backward calls a module */
+	/* Reentrant: inside the recomputation a backward of its own. */
+	assert_site(SITE(MM, ENGINE, RUN_BACKWARD, {"/x/torch/utils/checkpoint.py", "CheckpointFunction.backward"}),
+	            VS_CONTEXT_BACKWARD, VS_ROLE_NONE);
+	assert_site(SITE(STATE, STEP, USER), VS_CONTEXT_OPTIMIZER, VS_ROLE_STATE);
+	assert_site(SITE(STEP, SCALER, USER), VS_CONTEXT_OPTIMIZER, VS_ROLE_NONE); /* not the scaler's */
+	assert_site(SITE(SCALER, USER), VS_CONTEXT_NONE, VS_ROLE_SCALER);
+	assert_site(SITE(CALL, USER, STEP), VS_CONTEXT_FORWARD, VS_ROLE_NONE); /* a closure */
+	assert_site(SITE(TO, CONVERT, APPLY, USER), VS_CONTEXT_LOAD, VS_ROLE_CONVERTED);
+	assert_site(SITE(NATIVE("at::cuda::getCUDABlasLtWorkspace"), MM, CALL), VS_CONTEXT_FORWARD, VS_ROLE_CUBLASLT);
+	assert_site(SITE(ZERO_GRAD, USER), VS_CONTEXT_ZERO_GRAD, VS_ROLE_NONE);
+	assert_site(SITE(FINALIZE), VS_CONTEXT_EXIT, VS_ROLE_NONE);
+	assert_true(SITE(TO, USER).flags & VS_SITE_COPY);
+	assert_true(SITE(NATIVE("at::autocast::cached_cast"), CALL).flags & VS_SITE_CAST);
+}
+
+/* Verdicts of a stream. Each block has a name, its address; what was said of it is kept for the asserts. */
+enum { MAIN = 1, AUTOGRAD = 2, BLOCKS = 64 };
+
+struct stream {
+	struct vs_tagger *tagger;
+	struct vs_block verdicts[BLOCKS];
+	unsigned spoken[BLOCKS];
+	uint64_t sequence;
+};
+
+static struct stream s; /* of the test that runs */
+
+static int keep(void *user, const struct vs_block *block)
+{
+	struct stream *stream = user;
+
+	stream->verdicts[block->address >> 9] = *block;
+	stream->spoken[block->address >> 9]++;
+	return 0;
+}
+
+static void begin(void)
+{
+	struct vs_tagger_ops ops = {.user = &s, .verdict = keep, .main_thread = MAIN};
+
+	memset(&s, 0, sizeof(s));
+	assert_int_equal(vs_tagger_new(&ops, &s.tagger), 0);
+}
+
+static void end(void)
+{
+	assert_int_equal(vs_tagger_finish(s.tagger), 0);
+	assert_int_equal(vs_tagger_finish(s.tagger), 0);
+	vs_tagger_free(s.tagger);
+}
+
+static void feed(enum vramshim_event_type type, unsigned block, struct vs_site site, uint32_t stack)
+{
+	bool backward = site.context == VS_CONTEXT_BACKWARD || site.context == VS_CONTEXT_RECOMPUTE;
+	struct vramshim_event event = {
+	    .type = type,
+	    .thread = backward ? AUTOGRAD : MAIN,
+	    .sequence = ++s.sequence,
+	    .address = (uint64_t)block << 9,
+	    .size = 512,
+	    .stack = stack,
+	};
+
+	assert_int_equal(vs_tagger_event(s.tagger, &event, &site), 0);
+}
+
+/* A stack id is where in the test the call stands, so that one line is one stack. */
+#define ALLOC(block, ...) feed(VRAMSHIM_TORCH_ALLOC, block, SITE(__VA_ARGS__), __LINE__)
+#define FREE(block, ...)  feed(VRAMSHIM_TORCH_FREE, block, SITE(__VA_ARGS__), __LINE__)
+
+static void assert_tag(unsigned block, enum vs_tag tag, enum vs_detail detail)
+{
+	if (s.spoken[block] != 1 || s.verdicts[block].tag != tag || s.verdicts[block].detail != detail)
+		fail_msg("block %u: %u verdicts, %s %s, not %s %s", block, s.spoken[block],
+		         vs_tag_name(s.verdicts[block].tag), vs_detail_path(s.verdicts[block].detail),
+		         vs_tag_name(tag), vs_detail_path(detail));
+}
+
+#define TAG(block, tag)       assert_tag(block, VS_TAG_##tag, VS_DETAIL_NONE)
+#define DETAIL(block, detail) assert_tag(block, vs_detail_tag(VS_DETAIL_##detail), VS_DETAIL_##detail)
+
+enum {
+	WEIGHT = 1,
+	SETUP_TEMPORARY,
+	BATCH,
+	ACTIVATION,
+	FORWARD_TEMPORARY,
+	CAST,
+	LOSS,
+	LOGITS,
+	WORKSPACE,
+	GRADIENT,
+	BACKWARD_TEMPORARY,
+	RECOMPUTED,
+	RECOMPUTE_TEMPORARY,
+	STATES,
+	OPTIMIZER_TEMPORARY,
+	SCALE,
+	NORM,
+	FOREACH = 20, /* one of each step: + step */
+	NEXT_BATCH = 30,
+	NEXT_ACTIVATION = 40,
+	NEXT_GRADIENT = 50,
+};
+
+static void a_step(unsigned step)
+{
+	ALLOC(NEXT_BATCH + step, TO, USER);
+	if (step)
+		FREE(NEXT_BATCH + step - 1, USER);
+	ALLOC(NEXT_ACTIVATION + step, MM, CALL, USER);
+	ALLOC(NEXT_GRADIENT + step, MM, ENGINE);
+	FREE(NEXT_ACTIVATION + step, ENGINE);
+	ALLOC(FOREACH + step, STEP, USER);
+	FREE(FOREACH + step, STEP, USER);
+	FREE(NEXT_GRADIENT + step, ZERO_GRAD, USER);
+}
+
+static void test_training(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(WEIGHT, TO, CONVERT, APPLY, USER);
+	ALLOC(SETUP_TEMPORARY, MM, USER);
+	FREE(SETUP_TEMPORARY, USER);
+	ALLOC(BATCH, RANDINT, USER);
+	ALLOC(CAST, NATIVE("at::autocast::cached_cast"), CALL, USER);
+	ALLOC(ACTIVATION, MM, CALL, USER);
+	ALLOC(FORWARD_TEMPORARY, MM, CALL, USER);
+	FREE(FORWARD_TEMPORARY, CALL, USER);
+	ALLOC(WORKSPACE, NATIVE("at::cuda::getCUDABlasLtWorkspace"), MM, CALL, USER);
+	ALLOC(LOGITS, MM, CALL, USER);
+	ALLOC(LOSS, MM, USER); /* a loss in the job's own code */
+	ALLOC(SCALE, {"/x/torch/amp/grad_scaler.py", "GradScaler._lazy_init_scale_growth_tracker"}, SCALER, USER);
+	ALLOC(BACKWARD_TEMPORARY, MM, ENGINE);
+	ALLOC(GRADIENT, MM, ENGINE);
+	ALLOC(RECOMPUTED, MM, CALL, UNPACK, ENGINE);
+	ALLOC(RECOMPUTE_TEMPORARY, MM, CALL, UNPACK, ENGINE);
+	FREE(RECOMPUTE_TEMPORARY, CALL, UNPACK, ENGINE);
+	FREE(RECOMPUTED, ENGINE);
+	FREE(ACTIVATION, ENGINE);
+	FREE(CAST, ENGINE);
+	FREE(BACKWARD_TEMPORARY, ENGINE);
+	ALLOC(NORM, MM, {"/x/torch/nn/utils/clip_grad.py", "_get_total_norm"}, USER);
+	FREE(NORM, USER);
+	ALLOC(STATES, STATE, STEP, USER);
+	ALLOC(OPTIMIZER_TEMPORARY, STEP, USER);
+	FREE(OPTIMIZER_TEMPORARY, STEP, USER);
+	FREE(GRADIENT, ZERO_GRAD, USER);
+	FREE(BATCH, USER);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	a_step(0);
+	FREE(LOGITS, USER);
+	FREE(LOSS, USER);
+	a_step(1);
+	a_step(2);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 3);
+	FREE(WORKSPACE, FINALIZE);
+	FREE(WEIGHT, FINALIZE);
+	end();
+
+	TAG(WEIGHT, WEIGHTS);
+	DETAIL(SETUP_TEMPORARY, TEMPORARIES_SETUP);
+	TAG(BATCH, INPUTS);
+	DETAIL(CAST, ACTIVATIONS_CAST);
+	TAG(ACTIVATION, ACTIVATIONS);
+	DETAIL(FORWARD_TEMPORARY, TEMPORARIES_FORWARD);
+	DETAIL(WORKSPACE, WORKSPACE_CUBLASLT);
+	TAG(LOGITS, OUTPUTS);
+	TAG(LOSS, OUTPUTS);
+	DETAIL(SCALE, OPTIMIZER_SCALER);
+	TAG(GRADIENT, GRADIENTS);
+	DETAIL(BACKWARD_TEMPORARY, TEMPORARIES_BACKWARD);
+	DETAIL(RECOMPUTED, ACTIVATIONS_RECOMPUTED);
+	DETAIL(RECOMPUTE_TEMPORARY, TEMPORARIES_RECOMPUTE);
+	DETAIL(NORM, TEMPORARIES_CLIPPING);
+	TAG(STATES, OPTIMIZER);
+	DETAIL(OPTIMIZER_TEMPORARY, TEMPORARIES_OPTIMIZER);
+	for (unsigned step = 0; step < 3; step++) {
+		TAG(NEXT_BATCH + step, INPUTS);
+		TAG(NEXT_ACTIVATION + step, ACTIVATIONS);
+		TAG(NEXT_GRADIENT + step, GRADIENTS);
+		DETAIL(FOREACH + step, TEMPORARIES_OPTIMIZER);
+		assert_int_equal(s.verdicts[NEXT_GRADIENT + step].step, step + 1);
+		assert_int_equal(s.verdicts[NEXT_GRADIENT + step].phase, VS_PHASE_BACKWARD);
+		assert_int_equal(s.verdicts[NEXT_BATCH + step].phase, VS_PHASE_OTHER);
+	}
+	assert_int_equal(s.verdicts[WEIGHT].phase, VS_PHASE_SETUP);
+	assert_int_equal(s.verdicts[STATES].freed_at, 0);
+	assert_true(s.verdicts[WEIGHT].freed_at > 0);
+	assert_int_equal(vs_rule(s.verdicts[STATES].rule)->role, VS_ROLE_STATE);
+}
+
+/* One stack, many blocks: its history decides what an unfinished block is. */
+static void layer(unsigned activation, unsigned temporary, bool finish)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		ALLOC(activation + i, MM, CALL, USER);
+		ALLOC(temporary + i, MM, CALL, USER);
+		if (finish || i < 2)
+			FREE(temporary + i, CALL, USER);
+	}
+}
+
+static void backward_layer(unsigned gradient, unsigned temporary, bool finish)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		ALLOC(gradient + i, MM, ENGINE);
+		ALLOC(temporary + i, MM, ENGINE);
+		if (finish || i < 2)
+			FREE(temporary + i, ENGINE);
+	}
+}
+
+/* Out of memory in the second forward: the last temporary is known by what the first forward did. */
+static void test_unfinished_by_history(void **state)
+{
+	(void)state;
+	begin();
+	layer(1, 4, true);
+	backward_layer(7, 10, true);
+	for (unsigned i = 1; i < 4; i++)
+		FREE(i, ENGINE);
+	for (unsigned i = 7; i < 10; i++)
+		FREE(i, ZERO_GRAD, USER);
+	layer(13, 16, false);
+	end();
+	TAG(13, ACTIVATIONS);
+	TAG(15, ACTIVATIONS);
+	DETAIL(16, TEMPORARIES_FORWARD);
+	DETAIL(18, TEMPORARIES_FORWARD);
+	assert_int_equal(s.verdicts[18].freed_at, 0);
+}
+
+/* ... in the very first backward: by what the same stack's other blocks do. */
+static void test_unfinished_by_rule(void **state)
+{
+	(void)state;
+	begin();
+	layer(1, 4, true);
+	backward_layer(7, 10, false);
+	FREE(1, ENGINE);
+	end();
+	TAG(1, ACTIVATIONS);
+	TAG(2, ACTIVATIONS);
+	TAG(7, GRADIENTS);
+	TAG(9, GRADIENTS);
+	DETAIL(12, TEMPORARIES_BACKWARD);
+}
+
+/* A process that stops in its first optimizer step: what it made there and kept is state. */
+static void test_unfinished_optimizer(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, CALL, USER);
+	ALLOC(2, MM, ENGINE);
+	ALLOC(3, STATE, STEP, USER);
+	for (unsigned i = 4; i < 7; i++) {
+		ALLOC(i, STEP, USER);
+		if (i < 6)
+			FREE(i, STEP, USER);
+	}
+	end();
+	TAG(2, GRADIENTS);
+	TAG(3, OPTIMIZER);
+	DETAIL(6, TEMPORARIES_OPTIMIZER);
+}
+
+/* Python stacks only: no stack on another thread is autograd's. */
+static void test_light(void **state)
+{
+	struct vs_site none = site_of(NULL, 0);
+	(void)state;
+	begin();
+	ALLOC(1, CALL, USER);
+	for (unsigned i = 2; i < 4; i++)
+		assert_int_equal(vs_tagger_event(s.tagger,
+		                                 &(struct vramshim_event){.type = VRAMSHIM_TORCH_ALLOC,
+		                                                          .thread = AUTOGRAD,
+		                                                          .sequence = ++s.sequence,
+		                                                          .address = i << 9,
+		                                                          .size = 512},
+		                                 &none),
+		                 0);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->phase, VS_PHASE_BACKWARD);
+	feed(VRAMSHIM_TORCH_FREE, 3, (struct vs_site){.context = VS_CONTEXT_EMPTY}, 0);
+	ALLOC(4, STEP, USER);
+	feed(VRAMSHIM_TORCH_FREE, 2, (struct vs_site){.context = VS_CONTEXT_EMPTY}, 0);
+	end();
+	DETAIL(3, TEMPORARIES_BACKWARD);
+	TAG(2, GRADIENTS);
+}
+
+/* A hand-written loop: no module, no optimizer, gradients dropped by assignment. */
+static void test_by_hand(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, NATIVE("at::native::randn"), USER);
+	for (unsigned step = 0; step < 3; step++) {
+		ALLOC(10 + step, MM, USER);
+		ALLOC(20 + step, MM, ENGINE);
+		FREE(10 + step, ENGINE);
+		if (!step)
+			ALLOC(30, NATIVE("at::native::zeros_like"), USER);
+		FREE(20 + step, USER);
+	}
+	end();
+	TAG(1, WEIGHTS);
+	for (unsigned step = 0; step < 3; step++) {
+		TAG(10 + step, ACTIVATIONS);
+		TAG(20 + step, GRADIENTS);
+	}
+}
+
+/* Accumulation: two backwards a step; the second one's contributions are added and freed. */
+static void test_accumulation(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, CALL, USER);
+	ALLOC(2, MM, ENGINE);
+	FREE(1, ENGINE);
+	ALLOC(3, MM, CALL, USER);
+	ALLOC(4, MM, ENGINE);
+	FREE(4, ENGINE);
+	FREE(3, ENGINE);
+	ALLOC(5, STEP, USER);
+	FREE(5, STEP, USER);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	FREE(2, ZERO_GRAD, USER);
+	ALLOC(6, MM, CALL, USER);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 1);
+	end();
+	TAG(1, ACTIVATIONS);
+	TAG(2, GRADIENTS);
+	TAG(3, ACTIVATIONS);
+	DETAIL(4, TEMPORARIES_BACKWARD);
+}
+
+/* Optimizers that run inside the backward, from hooks, end neither the backward nor a step. */
+static void test_optimizer_in_backward(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, CALL, USER);
+	for (unsigned i = 0; i < 3; i++) {
+		ALLOC(2 + i, MM, ENGINE);
+		ALLOC(10 + i, STATE, STEP, ENGINE);
+		FREE(2 + i, ZERO_GRAD, ENGINE);
+	}
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->phase, VS_PHASE_BACKWARD);
+	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	FREE(1, ENGINE);
+	ALLOC(5, MM, CALL, USER);
+	end();
+	for (unsigned i = 0; i < 3; i++) {
+		TAG(2 + i, GRADIENTS);
+		TAG(10 + i, OPTIMIZER);
+	}
+}
+
+/* Holes in a trace: a free that was lost, a free of the unknown. */
+static void test_lost(void **state)
+{
+	(void)state;
+	begin();
+	FREE(1, USER);
+	ALLOC(1, MM, CALL, USER);
+	ALLOC(1, MM, CALL, USER);
+	assert_int_equal(s.spoken[1], 1);
+	assert_int_equal(s.verdicts[1].freed_at, 3);
+	end();
+	assert_int_equal(s.spoken[1], 2);
+	vs_tagger_free(NULL);
+}
+
+static int refuse(void *user, const struct vs_block *block)
+{
+	(void)user;
+	(void)block;
+	return -42;
+}
+
+static void test_callback_error(void **state)
+{
+	struct vs_site site = SITE(MM, USER);
+	struct vramshim_event event = {.type = VRAMSHIM_TORCH_ALLOC, .address = 512, .size = 512, .sequence = 1};
+	struct vs_tagger *tagger;
+
+	(void)state;
+	assert_int_equal(vs_tagger_new(&(struct vs_tagger_ops){.verdict = refuse}, &tagger), 0);
+	assert_int_equal(vs_tagger_event(tagger, &event, &site), 0);
+	assert_int_equal(vs_tagger_finish(tagger), -42);
+	vs_tagger_free(tagger);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_names),
+	    cmocka_unit_test(test_map),
+	    cmocka_unit_test(test_rules),
+	    cmocka_unit_test(test_sites),
+	    cmocka_unit_test(test_training),
+	    cmocka_unit_test(test_unfinished_by_history),
+	    cmocka_unit_test(test_unfinished_by_rule),
+	    cmocka_unit_test(test_unfinished_optimizer),
+	    cmocka_unit_test(test_light),
+	    cmocka_unit_test(test_by_hand),
+	    cmocka_unit_test(test_accumulation),
+	    cmocka_unit_test(test_optimizer_in_backward),
+	    cmocka_unit_test(test_lost),
+	    cmocka_unit_test(test_callback_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
