@@ -19,8 +19,12 @@ struct live {
 /* What the blocks of one stack did. */
 struct history {
 	uint32_t allocated, freed_in_phase;
-	uint8_t tag, detail;
-	bool known; /* tag and detail are those of the last settled verdict */
+	/* The last settled verdict of a block that was freed in the phase that made it [1], and of one that was not
+	 * [0]: one line of code may make both. */
+	struct {
+		uint8_t tag, detail;
+		bool known;
+	} last[2];
 };
 
 struct vs_tagger {
@@ -116,13 +120,15 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	verdict = vs_verdict(&life);
 	if (life.freed && life.same_epoch)
 		history->freed_in_phase++;
-	if (!verdict.settled && history->known) {
-		verdict.tag = (enum vs_tag)history->tag;
-		verdict.detail = (enum vs_detail)history->detail;
-	} else if (verdict.settled) {
-		history->tag = (uint8_t)verdict.tag;
-		history->detail = (uint8_t)verdict.detail;
-		history->known = true;
+	if (verdict.settled) {
+		bool is_short = life.freed && life.same_epoch;
+
+		history->last[is_short].tag = (uint8_t)verdict.tag;
+		history->last[is_short].detail = (uint8_t)verdict.detail;
+		history->last[is_short].known = true;
+	} else if (history->last[life.short_lived].known) {
+		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
+		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
 	}
 	return tagger->ops.verdict(tagger->ops.user, &(struct vs_block){
 	                                                 .address = block->address,
