@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-VRAMREPORT, MAKE_TRACE = sys.argv[1:3]
+VRAMREPORT, MAKE_TRACE = map(os.path.abspath, sys.argv[1:3])
 COMMANDS = ("report", "blocks", "stacks", "dump")
 
 
@@ -204,6 +204,10 @@ class Report(Case):
         text = run(*arguments, COLUMNS="100").stdout
         for words in ("104.31 GiB", "112.00 GB", "measured - paper"):
             self.assertIn(words, text)
+        for number in ("7e9", "7B", "7000M", "7b", "0.007T"):
+            self.assertIn("7,000,000,000 parameters", run("report", path, "--params", number).stdout)
+        for number in ("7Q", "inf", "nan", "0x7", "1e16", "7e", "0.5", "7BB"):
+            self.refused("report", path, "--params", number, names=["--params"])
         (self.folder / "config.json").write_text(
             '{"num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32}'
         )

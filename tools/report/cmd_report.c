@@ -3,6 +3,9 @@
  * vramreport report: the summary of a run.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "command.h"
 #include "common/message.h"
@@ -28,7 +31,7 @@ static const char help[] =
     "      --batch B         sequences in a batch of one GPU\n"
     "      --seq S           tokens in a sequence\n"
     "      --checkpointing   activations of one layer instead of all\n"
-    "      --params N        number of parameters (default: counted from the weights)\n"
+    "      --params N        parameters, 7e9 or 7B (default: counted from the weights)\n"
     "      --param-bytes N   bytes of one weight (default: concluded from the recording)\n";
 
 enum {
@@ -101,6 +104,30 @@ static int parse_number(int option, const char *text, struct vs_report_options *
 	return -1;
 }
 
+/* "6738415616", "7e9", "1.1B": as people name models. */
+static int parse_parameters(const char *text, uint64_t *ret_parameters)
+{
+	static const struct {
+		const char *suffix;
+		double factor;
+	} suffixes[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
+	char *end;
+	double value = strtod(text, &end);
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		double count = value * suffixes[i].factor;
+		/* Digits first: neither "inf" nor " 1". Hexadecimal ends in no suffix of ours but is refused by its
+		 * 'x'. */
+		if (!strcasecmp(end, suffixes[i].suffix) && text[0] >= '0' && text[0] <= '9' &&
+		    !strpbrk(text, "xX") && count >= 1 && count <= 1e15) {
+			*ret_parameters = count;
+			return 0;
+		}
+	}
+	vs_complain("--params '%s': is a number of parameters: 6738415616, 7e9, 7B", text);
+	return -1;
+}
+
 static int parse(int argc, char **argv, struct command_line *line)
 {
 	int option;
@@ -118,6 +145,10 @@ static int parse(int argc, char **argv, struct command_line *line)
 			break;
 		case OPTION_CHECKPOINTING:
 			line->report.estimate.checkpointing = true;
+			break;
+		case OPTION_PARAMS:
+			if (parse_parameters(optarg, &line->report.estimate.parameters) < 0)
+				return VS_ANSWER_NONE;
 			break;
 		case 'h':
 			line->help = true;
