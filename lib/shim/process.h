@@ -14,7 +14,6 @@
 #include "shim/real.h"
 
 struct vs_writer;
-struct vs_log;
 
 enum vs_level {
 	VS_LEVEL_FULL,
@@ -39,9 +38,6 @@ struct vs_process {
 	_Atomic uint64_t modules_seen; /* dl_iterate_phdr's count of loads at the last scan, + 1 */
 	_Atomic uint32_t entry_names[VS_ENTRY_COUNT];
 	_Atomic uint64_t devices_seen; /* bit n: device n is described */
-
-	atomic_flag spill_lock; /* protects: */
-	struct vs_log *spill;
 };
 
 /* The calling process's recording, started if need be. NULL when it cannot be: pass through. Inside a hook only. */

@@ -17,7 +17,6 @@ struct vs_thread {
 	uint32_t id;                /* kernel thread id in `process` */
 	struct vs_process *process; /* whose log this is: another one after a fork */
 	struct vs_log *log;
-	bool dead; /* its pthread destructors have run: the log is gone for good */
 };
 
 /* initial-exec: no call into the loader, which may allocate, on a thread's first access. The library is

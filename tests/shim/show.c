@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Prints a trace as one JSON object a line, for the tests of the recorder:
- *   {"fact":[key,value]} {"module":...} {"event":...,"native":[addresses],"python":[[file,function,first line,
- *   instruction,line table in hex]...]}
+ *   {"event":type,...,"stack":id}
+ *   {"stack":id,"native":[[address,module]...],"python":[[file,function,first line,instruction,line table in
+ * hex]...]}
+ *   {"fact":[key,value]} {"info":...}
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,11 +48,9 @@ static void print_stack(const struct vramshim_trace *trace, uint32_t id)
 {
 	const struct vramshim_stack *stack = vramshim_trace_stack(trace, id);
 
-	if (!stack) {
-		printf(",\"native\":[],\"python\":[],\"truncated\":false");
+	if (!stack)
 		return;
-	}
-	printf(",\"native\":[");
+	printf("{\"stack\":%" PRIu32 ",\"native\":[", id);
 	for (uint32_t i = 0; i < stack->native_count; i++) {
 		const struct vramshim_module *module = vramshim_trace_module(trace, stack->native[i] - 1);
 
@@ -63,7 +63,7 @@ static void print_stack(const struct vramshim_trace *trace, uint32_t id)
 		printf("%s", i ? "," : "");
 		print_frame(trace, stack->python[i]);
 	}
-	printf("],\"truncated\":%s", stack->truncated ? "true" : "false");
+	printf("],\"truncated\":%s}\n", stack->truncated ? "true" : "false");
 }
 
 int main(int argc, char **argv)
@@ -87,12 +87,13 @@ int main(int argc, char **argv)
 		       event.memory, event.device, event.thread);
 		print_text(event.name ? vramshim_trace_string(trace, event.name) : "");
 		printf(",\"result\":%" PRId32 ",\"sequence\":%" PRIu64 ",\"address\":%" PRIu64 ",\"handle\":%" PRIu64
-		       ",\"size\":%" PRIu64 ",\"allocated\":%" PRIu64 ",\"reserved\":%" PRIu64 ",\"stack\":%" PRIu32,
+		       ",\"size\":%" PRIu64 ",\"allocated\":%" PRIu64 ",\"reserved\":%" PRIu64 ",\"stack\":%" PRIu32
+		       "}\n",
 		       event.result, event.sequence, event.address, event.handle, event.size, event.allocated,
 		       event.reserved, event.stack);
-		print_stack(trace, event.stack);
-		printf("}\n");
 	}
+	for (uint32_t id = 1; id <= vramshim_trace_stack_count(trace); id++)
+		print_stack(trace, id);
 	facts = vramshim_trace_facts(trace, &count);
 	for (size_t i = 0; i < count; i++) {
 		printf("{\"fact\":[");

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: MIT
+"""The recorder in processes of all kinds: it is never in the way, and each process has its own trace."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from recorder import MARK, SHIM, TOOLS, TORCH_ALLOC, TORCH_FREE, Run, run_all
+
+JOB = TOOLS + "/job.so"
+LOAD = "import ctypes, os, sys; job = ctypes.CDLL(%r); report = job.job_report; report.argtypes = [ctypes.c_uint64, ctypes.c_int64]\n" % JOB
+
+
+def python(code, **options):
+    return Run([sys.executable, "-c", LOAD + code], **options)
+
+
+def test_silent_where_there_is_no_gpu():
+    for command in (["/bin/sh", "-c", "echo out; echo err >&2; exit 7"], ["/bin/true"], [sys.executable, "-c", "print(1)"]):
+        plain, shimmed = Run(command, shim=False), Run(command)
+        assert (plain.status, plain.stdout, plain.stderr) == (shimmed.status, shimmed.stdout, shimmed.stderr)
+        assert shimmed.traces == []
+
+
+def test_exit_status_and_output_are_the_jobs():
+    for code in ("report(4096, 512); print('x' * 100000); sys.exit(3)", "report(4096, 512); os._exit(9)",
+                 "report(4096, 512); os.abort()", "report(4096, 512); raise ValueError",
+                 "report(4096, 512); os.execv('/bin/echo', ['echo', 'hello'])"):
+        plain, shimmed = python(code, shim=False), python(code)
+        assert (plain.status, plain.stdout, plain.stderr) == (shimmed.status, shimmed.stdout, shimmed.stderr), code
+        assert len(shimmed.traces) == 1 and len(shimmed.traces[0].of(TORCH_ALLOC)) == 1
+
+
+def test_clean_exit_is_known():
+    assert python("report(4096, 512)").traces[0].info["clean"]
+    assert not python("report(4096, 512); os._exit(0)").traces[0].info["clean"]
+
+
+def test_fork():
+    run = python("""
+report(4096, 512)
+pids = []
+for i in range(4):
+    pid = os.fork()
+    if pid == 0:
+        if i < 3:               # the last child touches no GPU
+            for n in range(100 + i):
+                report(4096 + i, 512)
+        sys.exit(0)
+    pids.append(pid)
+for pid in pids:
+    assert os.waitpid(pid, 0)[1] == 0
+report(8192, 512)
+""")
+    assert run.status == 0, run.stderr
+    counts = sorted(len(trace.of(TORCH_ALLOC)) for trace in run.traces)
+    assert counts == [2, 100, 101, 102], counts
+    assert all(trace.info["clean"] and trace.info["lost"] == 0 for trace in run.traces)
+    assert len({trace.facts["pid"] for trace in run.traces}) == 4
+    # The child's stacks and modules are in its own file.
+    for trace in run.traces:
+        event = trace.of(TORCH_ALLOC)[0]
+        assert event["native"][0][1].endswith("/job.so") and event["python"][0][1] == "<module>"
+
+
+def test_fork_storm_with_busy_threads():
+    """A fork while other threads hold every lock there is."""
+    run = python("""
+import threading
+stop = False
+def busy(n):
+    while not stop:
+        exec(compile("report(%d, 512); report(%d, -512)" % (n, n), "<%d>" % n, "exec"), {"report": report})
+        n += 16
+threads = [threading.Thread(target=busy, args=(n,)) for n in range(4)]
+for thread in threads: thread.start()
+for i in range(30):
+    pid = os.fork()
+    if pid == 0:
+        report(i, 512)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+stop = True
+for thread in threads: thread.join()
+""")
+    assert run.status == 0, run.stderr
+    children = [trace for trace in run.traces if not trace.info["clean"]]
+    assert len(run.traces) == 31 and len(children) == 30
+    assert all(len(trace.of(TORCH_ALLOC)) == 1 for trace in children)
+
+
+def test_same_pid_twice():
+    """A process that execs itself keeps its pid: its second trace has another name."""
+    run = python("""
+report(4096, 512)
+if os.environ.get("SECOND") is None:
+    os.environ["SECOND"] = "1"
+    os.execv(sys.executable, [sys.executable, "-c", %r + "report(8192, 512)"])
+""" % LOAD)
+    assert run.status == 0, run.stderr
+    assert len(run.traces) == 2
+    first, second = (os.path.basename(trace.path) for trace in sorted(run.traces, key=lambda t: len(t.path)))
+    assert second == first.replace(".vst", "-2.vst")
+
+
+def test_killed():
+    for rounds in range(5):
+        run = python("""
+import threading
+def work():
+    while True:
+        for n in range(1000):
+            report(n, 512)
+threading.Thread(target=work, daemon=True).start()
+for n in range(5000):
+    report(n, 512)
+print("going", flush=True)
+for n in range(rounds := 10**9):
+    report(n, -512)
+""", kill_after=lambda process: process.kill())
+        assert run.status == -signal.SIGKILL
+        trace = run.traces[0]
+        assert not trace.info["clean"]
+        main = int(trace.facts["pid"])
+        # All that was reported before the line was printed is there.
+        assert len([e for e in trace.of(TORCH_ALLOC) if e["thread"] == main]) == 5000
+        assert all(e["python"] and e["native"] for e in trace.of(TORCH_ALLOC, TORCH_FREE))
+
+
+def test_unwritable():
+    read_only = "/proc/self"  # nobody may make files there
+    for folder in read_only, "/no/such/folder":
+        run = python("report(4096, 512); report(4096, -512); print(job.job_torch()); sys.exit(5)", out=folder)
+        assert run.status == 5 and run.stdout == b"0\n", (run.status, run.stdout)
+        lines = run.stderr.decode().splitlines()
+        assert len(lines) == 1 and lines[0].startswith("vramshim: ") and folder in lines[0], lines
+
+
+def test_without_libunwind():
+    """Where libunwind is missing, everything but native stacks is recorded, and the trace says so."""
+    with tempfile.TemporaryDirectory() as folder:
+        # A file of that name that is no library, found first.
+        with open(folder + "/libunwind.so.8", "w") as file:
+            file.write("not a library")
+        run = python("report(4096, 512)", env={"LD_LIBRARY_PATH": folder})
+    assert run.status == 0 and run.stderr == b"", run.stderr
+    event, = run.traces[0].of(TORCH_ALLOC)
+    assert event["native"] == [] and event["python"]
+    assert "libunwind" in run.traces[0].facts["native_stacks"]
+
+
+def test_static_program():
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        print("no compiler: no static program to try")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/static.c", "w") as file:
+            file.write("#include <stdio.h>\nint main(void) { puts(\"static\"); return 4; }\n")
+        subprocess.run([compiler, "-static", "-o", folder + "/static", folder + "/static.c"], check=True)
+        run = Run([folder + "/static"])
+    assert (run.status, run.stdout, run.stderr, run.traces) == (4, b"static\n", b"", [])
+
+
+def test_facts():
+    run = python("report(4096, 512)", env={"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "PYTORCH_ALLOC_CONF": "a:b",
+                                           "CUDA_VISIBLE_DEVICES": ""})
+    facts = run.traces[0].facts
+    assert facts["command:0"] == sys.executable and facts["command:1"] == "-c" and facts["command:2"].startswith("import")
+    assert (facts["rank"], facts["local_rank"], facts["world_size"]) == ("3", "1", "8")
+    assert facts["env:PYTORCH_ALLOC_CONF"] == "a:b" and facts["env:CUDA_VISIBLE_DEVICES"] == ""
+    assert facts["host"] == os.uname().nodename and facts["level"] == "full"
+    assert facts["python"] == sys.version.split()[0]
+
+
+def test_marks():
+    run = python("""
+library = ctypes.CDLL(None)
+assert library.vramshim_active() == 1
+library.vramshim_mark(None)
+library.vramshim_mark(b"one")
+library.vramshim_mark("zw\\u00f6lf".encode())
+library.vramshim_mark(b"one")
+""")
+    assert run.status == 0, run.stderr
+    assert [e["name"] for e in run.traces[0].of(MARK)] == ["one", "zw\u00f6lf", "one"]
+    run = python("assert ctypes.CDLL(None).vramshim_active() == 0; ctypes.CDLL(None).vramshim_mark(b'x')",
+                 env={"VRAMSHIM_DISABLE": "1"})
+    assert run.status == 0 and run.traces == [], run.stderr
+
+
+def test_deep_recursion_is_cut_and_says_so():
+    run = python("""
+sys.setrecursionlimit(5000)
+def down(n):
+    if n: down(n - 1)
+    else: report(4096, 512)
+down(1000)
+""")
+    event, = run.traces[0].of(TORCH_ALLOC)
+    assert run.status == 0 and event["truncated"] and len(event["python"]) == 256
+
+
+def test_first_event_in_many_threads_at_once():
+    run = python("""
+import threading
+barrier = threading.Barrier(16)
+def first(n):
+    barrier.wait()
+    report(n, 512)
+threads = [threading.Thread(target=first, args=(n,)) for n in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+""")
+    assert run.status == 0 and len(run.traces) == 1
+    assert len(run.traces[0].of(TORCH_ALLOC)) == 16
+
+
+run_all(globals())
