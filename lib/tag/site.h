@@ -47,6 +47,7 @@ enum vs_site_flags {
 	VS_SITE_CAST = 1 << 0,        /* autocast's cached copy */
 	VS_SITE_COPY = 1 << 1,        /* tensor.to(device): the copy of something that was elsewhere */
 	VS_SITE_INTEGERS = 1 << 2,    /* randint: not a weight */
+	VS_SITE_FRESH = 1 << 6,       /* made from nothing: randn, full, arange */
 	VS_SITE_CONSTRUCTOR = 1 << 3, /* below some __init__ */
 	VS_SITE_ENGINE = 1 << 4,      /* on a stack of autograd's engine */
 	VS_SITE_MODULE = 1 << 5,      /* below some nn.Module call */

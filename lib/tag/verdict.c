@@ -96,35 +96,50 @@ static struct vs_verdict made_in_optimizer(const struct vs_life *life)
 	return guess(sure_detail(VS_DETAIL_TEMPORARIES_OPTIMIZER));
 }
 
-/* The job's own code, outside of every module, optimizer and backward. */
-static struct vs_verdict made_by_job(const struct vs_life *life)
+/* The job's own code, before any training. */
+static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 {
 	uint16_t flags = life->site->flags;
-	bool input = flags & (VS_SITE_COPY | VS_SITE_INTEGERS);
+	bool brought = flags & (VS_SITE_COPY | VS_SITE_FRESH | VS_SITE_INTEGERS);
 
 	if (only_in_setup(life))
 		return sure_detail(VS_DETAIL_TEMPORARIES_SETUP);
-	if (life->phase == VS_PHASE_SETUP) {
-		if (flags & VS_SITE_INTEGERS || (input && life->modules))
-			return sure(VS_TAG_INPUTS);
-		if (life->freed && by_backward(life->freed_by))
-			return activation(life); /* a hand-written forward */
-		if (life->freed && !(flags & VS_SITE_CONSTRUCTOR) && life->forwards + life->backwards < 3)
-			return sure(VS_TAG_INPUTS); /* the first batch, replaced by the second */
+	if (life->freed && by_backward(life->freed_by) && !brought)
+		return activation(life); /* a hand-written forward */
+	if (flags & VS_SITE_INTEGERS)
+		return sure(VS_TAG_INPUTS);
+	if (flags & VS_SITE_CONSTRUCTOR)
 		return sure(VS_TAG_WEIGHTS);
-	}
-	if (input && life->phase == VS_PHASE_FORWARD)
+	if (life->modules) /* the weights are made by modules, which we recognise: this is data */
+		return sure(VS_TAG_INPUTS);
+	if (life->freed && life->backwards <= 2) /* the first batch, or the first result, replaced by the second */
+		return sure(brought ? VS_TAG_INPUTS : VS_TAG_OUTPUTS);
+	return sure(VS_TAG_WEIGHTS);
+}
+
+/* The job's own code, outside of every module, optimizer and backward. */
+static struct vs_verdict made_by_job(const struct vs_life *life)
+{
+	bool brought = life->site->flags & (VS_SITE_COPY | VS_SITE_FRESH | VS_SITE_INTEGERS);
+	bool used = life->forwards || life->backwards;
+
+	if (life->phase == VS_PHASE_SETUP)
+		return made_by_job_in_setup(life);
+	if (life->phase == VS_PHASE_FORWARD && life->site->flags & (VS_SITE_COPY | VS_SITE_INTEGERS))
 		return sure(VS_TAG_INPUTS);
 	if (life->phase == VS_PHASE_FORWARD)
 		return made_in_forward(life);
-	if (input && (life->forwards || !life->freed || by_backward(life->freed_by)))
-		return sure(VS_TAG_INPUTS);
 	if (life->freed && by_backward(life->freed_by))
-		return activation(life);
-	if (life->forwards >= 2)
+		return brought ? sure(VS_TAG_INPUTS) : activation(life);
+	if (life->forwards >= 2 || life->backwards >= 2) { /* over more than one step */
+		if (brought && life->steps < 2)
+			return sure(VS_TAG_INPUTS);
 		return life->optimizers ? sure_detail(VS_DETAIL_OUTPUTS_CARRIED) : sure(VS_TAG_OPTIMIZER);
-	if (life->forwards)
+	}
+	if (brought && (used || !life->freed))
 		return sure(VS_TAG_INPUTS);
+	if (used) /* by hand: alive at the next forward of modules means it went in, else it came out */
+		return sure(life->forwards ? VS_TAG_INPUTS : VS_TAG_OUTPUTS);
 	if (life->freed)
 		return sure_detail(VS_DETAIL_TEMPORARIES_OTHER);
 	return guess(sure_detail(VS_DETAIL_TEMPORARIES_OTHER));
