@@ -82,6 +82,10 @@ static int first_event(struct analysis *a, const struct vramshim_event *event)
 			counter->total = device_number(a->trace, event->device, "total_bytes");
 		}
 	}
+	for (size_t i = 0; event->type == VRAMSHIM_CUDA_FREE && !counter && i < a->counters.count; i++) {
+		if (vs_cuda_holds(&a->counters.devices[i].cuda, event))
+			counter = &a->counters.devices[i];
+	}
 	return vs_counters_event(&a->counters, counter, event, vs_phases_now(&a->phases), owner, mark);
 }
 

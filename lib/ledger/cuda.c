@@ -148,6 +148,13 @@ int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, enum
 	return 0;
 }
 
+bool vs_cuda_holds(const struct vs_cuda *cuda, const struct vramshim_event *event)
+{
+	uint32_t index;
+
+	return vs_u64map_get(&cuda->map, key_of(event->memory, event->address), &index);
+}
+
 static int by_address(const void *a, const void *b)
 {
 	const struct vs_range *x = a, *y = b;

@@ -104,6 +104,10 @@ static int on_cuda(struct vs_second_pass *pass, struct vs_sites *sites, const st
 	struct vs_device_pass *device = device_of(pass, event->device);
 	int error;
 
+	for (size_t i = 0; event->type == VRAMSHIM_CUDA_FREE && !device && i < pass->device_count; i++) {
+		if (vs_cuda_holds(&pass->devices[i].cuda, event))
+			device = &pass->devices[i];
+	}
 	if (!device)
 		return 0;
 	error = pass_probes(device, event->sequence); /* only these events change what segments there are */

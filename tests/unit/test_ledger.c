@@ -480,6 +480,40 @@ static void test_caught(void **state)
 	vramshim_trace_close(trace);
 }
 
+/* cudaFree() says no device: the bytes leave the device that holds the address. */
+static void test_free_without_device(void **state)
+{
+	struct vs_analyse_options options = {.blocks_at = VS_BLOCKS_END};
+	struct vramshim_trace *trace;
+	struct vs_summary *summary;
+	struct job job;
+
+	(void)state;
+	job_begin(&job);
+	get(&job, job.main, 0, 10, job.load);
+	for (unsigned i = 1; i <= 3; i++) {
+		struct vramshim_event event = {.type = VRAMSHIM_CUDA_ALLOC,
+		                               .memory = VRAMSHIM_MEMORY_DEVICE,
+		                               .address = BASE + i * SEGMENT,
+		                               .size = SEGMENT};
+
+		vs_log_append(job.main, &event);
+		event.type = VRAMSHIM_CUDA_FREE;
+		event.device = -1;
+		event.size = 0;
+		vs_log_append(job.main, &event);
+	}
+	get(&job, job.main, 10, 1, job.load);
+	trace = job_end(&job);
+	assert_int_equal(vs_analyse(trace, &options, &summary), 0);
+	assert_int_equal(summary->device_count, 1);
+	assert_int_equal(summary->devices[0].max_device, CONTEXT + SEGMENT);
+	assert_int_equal(summary->devices[0].peak.device, CONTEXT);
+	assert_int_equal(summary->devices[0].fragmentation.segments, 0);
+	vs_summary_free(summary);
+	vramshim_trace_close(trace);
+}
+
 /* Every prefix of a trace can be analysed, and never claims more than it holds. */
 static void test_cut(void **state)
 {
@@ -513,10 +547,15 @@ static void test_cut(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_samples), cmocka_unit_test(test_fragmentation),
-	    cmocka_unit_test(test_cuda),    cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_analyse), cmocka_unit_test(test_out_of_memory),
-	    cmocka_unit_test(test_caught),  cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_samples),
+	    cmocka_unit_test(test_fragmentation),
+	    cmocka_unit_test(test_cuda),
+	    cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_analyse),
+	    cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_caught),
+	    cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_free_without_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
