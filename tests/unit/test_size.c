@@ -75,6 +75,9 @@ static void test_format(void **state)
 	assert_string_equal(vs_size_format(0, text), "0 B");
 	assert_string_equal(vs_size_format(1023, text), "1023 B");
 	assert_string_equal(vs_size_format(1024, text), "1.00 KiB");
+	assert_string_equal(vs_size_format(1023 * 1024, text), "1.00 MiB");
+	assert_string_equal(vs_size_format(999 * 1024, text), "999.00 KiB");
+	assert_string_equal(vs_size_format(1000 << 20, text), "0.98 GiB");
 	assert_string_equal(vs_size_format(8519680, text), "8.12 MiB");
 	assert_string_equal(vs_size_format((1ull << 30) - 1, text), "1.00 GiB"); /* never "1024.00 MiB" */
 	assert_string_equal(vs_size_format(UINT64_MAX, text), "16.00 EiB");

@@ -79,8 +79,13 @@ static char *format(uint64_t bytes, const struct scale *scale, const char *sign,
 	}
 	double value = bytes;
 	unsigned unit = 0;
-	/* 1023.996 would print as "1024.00": the next unit starts where rounding reaches it. */
-	while (unit + 1 < LENGTH(scale->names) && value >= scale->base - 0.005) {
+	/* "0.98 GiB" rather than "1000.00 MiB": never more than three digits before the point, so columns stay narrow
+	 * and neighbours comparable. */
+	while (unit + 1 < LENGTH(scale->names) && value >= 999.995) {
+		value /= scale->base;
+		unit++;
+	}
+	if (unit == 0) {
 		value /= scale->base;
 		unit++;
 	}

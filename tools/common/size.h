@@ -15,7 +15,8 @@ int vs_size_parse(const char *text, uint64_t *ret_bytes);
 
 #define VS_SIZE_MAX 32 /* enough for any text of the functions below, with the final NUL */
 
-/* "0 B", "512 B", "3.25 KiB", "96.00 MiB", "4.27 GiB": two decimals, the unit by size. Returns `text`. */
+/* "0 B", "512 B", "3.25 KiB", "96.00 MiB", "4.27 GiB": two decimals, at most three digits
+ * before them. Returns `text`. */
 char *vs_size_format(uint64_t bytes, char text[VS_SIZE_MAX]);
 /* The same with a sign, for differences: "+1.20 GiB", "-96.00 MiB", "0 B". */
 char *vs_size_format_signed(int64_t bytes, char text[VS_SIZE_MAX]);

@@ -28,25 +28,51 @@ enum { OPTION_TOP = VS_OPTION_FIRST, OPTION_ID, OPTION_JSON };
 
 /* --- text --- */
 
+/* Python files by the path that imports them, the user's own by the whole one; libraries by their name. */
+static const char *place_of(const struct vs_frame *frame)
+{
+	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
+	const char *slash = strrchr(frame->module, '/');
+
+	if (frame->kind == VS_FRAME_NATIVE)
+		return slash ? slash + 1 : frame->module;
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		const char *found = strstr(frame->file, roots[i]);
+		if (found)
+			return found + strlen(roots[i]);
+	}
+	return frame->file;
+}
+
+/* The function and its place, cut where they tell the least: a C++ name and a path end in what matters. */
+static void frame_line(const struct vs_screen *screen, const struct vs_frame *frame, unsigned columns, char *ret_line,
+                       size_t size)
+{
+	char place[1024], number[24] = "", function[1024], fitted[1024];
+
+	if (frame->line)
+		snprintf(number, sizeof(number), ":%" PRIu32, frame->line);
+	snprintf(place, sizeof(place), "%.1000s%s", place_of(frame), number);
+	unsigned wanted = vs_text_columns(place);
+	unsigned kept = wanted < columns / 3 ? wanted : columns / 3; /* for the place at least */
+	vs_text_fit(screen, frame->function, columns - kept - 2,
+	            frame->kind == VS_FRAME_NATIVE ? VS_CUT_START : VS_CUT_END, function, sizeof(function));
+	vs_text_fit(screen, place, columns - vs_text_columns(function) - 2, VS_CUT_START, fitted, sizeof(fitted));
+	snprintf(ret_line, size, "%s  %s", function, fitted);
+}
+
 static void text_frames(const struct vs_screen *screen, const struct vs_subject *subject, uint32_t id)
 {
 	const struct vramshim_stack *stack = vramshim_trace_stack(subject->process->trace, id);
 	const struct vs_frame *frames;
-	char text[VS_FRAME_TEXT + 4200], line[4096];
+	char line[2100];
 	size_t count;
 
 	if (vs_symbol_stack(subject->symbols, id, &frames, &count) < 0)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		const struct vs_frame *frame = &frames[i];
-		const char *place = frame->kind == VS_FRAME_PYTHON ? frame->file : frame->module;
-		/* Python: the whole path, to be opened; native: the library's name says enough. */
-		const char *slash = strrchr(place, '/');
-		if (frame->kind == VS_FRAME_PYTHON)
-			snprintf(text, sizeof(text), "%.500s  %.4096s:%" PRIu32, frame->function, place, frame->line);
-		else
-			snprintf(text, sizeof(text), "%.500s  (%.255s)", frame->function, slash ? slash + 1 : place);
-		vs_text_fit(screen, text, screen->width - 5, VS_CUT_END, line, sizeof(line));
+		frame_line(screen, frame, screen->width - 4, line, sizeof(line));
 		fprintf(screen->out, "    %s%s%s\n",
 		        frame->kind == VS_FRAME_NATIVE ? vs_screen_style(screen, VS_DIM) : "", line,
 		        frame->kind == VS_FRAME_NATIVE ? vs_screen_style(screen, VS_PLAIN) : "");

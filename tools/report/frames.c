@@ -8,8 +8,8 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Python frames between the user's line and the operation, besides the two ends. */
-#define MIDDLE_FRAMES 2
+/* Python frames between the operation and the user's line: with these two they are all that is told. */
+#define MIDDLE_FRAMES (VS_TELLING - 2)
 
 /* Files that only pass calls on: true of every stack, so they tell nothing. */
 static const char *const plumbing[] = {
@@ -112,41 +112,32 @@ static bool operation(const struct vs_frame *frames, size_t count, char *ret_nam
 	return found;
 }
 
-static void append(char *text, size_t size, const char *arrow, const char *more)
+void vs_frames_telling(const struct vs_frame *frames, size_t count, struct vs_telling *ret_telling)
 {
-	size_t used = strlen(text);
+	struct vs_telling *told = ret_telling;
+	unsigned middle = 0;
 
-	snprintf(text + used, size - used, "%s%s", used ? arrow : "", more);
-}
-
-void vs_frames_telling(const struct vs_frame *frames, size_t count, const char *arrow, char *ret_text, size_t size)
-{
-	char name[VS_FRAME_TEXT];
-	unsigned shown = 0;
-
-	if (!size)
-		return;
-	ret_text[0] = '\0';
-	if (operation(frames, count, name, sizeof(name)))
-		append(ret_text, size, arrow, name);
+	told->count = 0;
+	if (operation(frames, count, told->frames[0], VS_FRAME_TEXT))
+		told->count++;
 	for (size_t i = 0; i < count; i++) {
 		const struct vs_frame *frame = &frames[i];
 		if (frame->kind != VS_FRAME_PYTHON)
 			continue;
 		if (is_users(frame)) {
-			append(ret_text, size, arrow, vs_frame_text(frame, name));
+			vs_frame_text(frame, told->frames[told->count++]);
 			return;
 		}
-		if (!is_plumbing(frame) && shown < MIDDLE_FRAMES) {
-			append(ret_text, size, arrow, vs_frame_text(frame, name));
-			shown++;
+		if (!is_plumbing(frame) && middle < MIDDLE_FRAMES) {
+			vs_frame_text(frame, told->frames[told->count++]);
+			middle++;
 		}
 	}
 	/* No Python at all and no operation: a library by itself. The outermost frames are thread start-up, the
 	 * innermost the allocator: the first outside both is as good as any. */
-	for (size_t i = 0; i < count && !ret_text[0]; i++) {
+	for (size_t i = 0; i < count && !told->count; i++) {
 		if (!strstr(frames[i].function, "c10::") && !strstr(frames[i].module, "libvramshim") &&
 		    !strstr(frames[i].function, "Allocat"))
-			append(ret_text, size, arrow, vs_frame_text(&frames[i], name));
+			vs_frame_text(&frames[i], told->frames[told->count++]);
 	}
 }

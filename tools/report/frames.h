@@ -14,8 +14,15 @@
 /* "LlamaMLP.forward modeling_llama.py:175", "at::native::mm libtorch_cuda.so". Returns `text`. */
 char *vs_frame_text(const struct vs_frame *frame, char text[VS_FRAME_TEXT]);
 
-/* One line, innermost first: the operation ("mm", "MmBackward0"), the innermost Python frames that are not plumbing,
- * and the innermost frame of the user's own code, joined by `arrow`. "" for an empty stack. */
-void vs_frames_telling(const struct vs_frame *frames, size_t count, const char *arrow, char *ret_text, size_t size);
+#define VS_TELLING 4
+
+struct vs_telling {
+	unsigned count;
+	char frames[VS_TELLING][VS_FRAME_TEXT];
+};
+
+/* Innermost first: the operation ("mm", "MmBackward0"), the innermost Python frames that are not plumbing, and the
+ * innermost frame of the user's own code. None for an empty stack. */
+void vs_frames_telling(const struct vs_frame *frames, size_t count, struct vs_telling *ret_telling);
 
 #endif

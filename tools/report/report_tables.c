@@ -16,8 +16,10 @@
 #define STEPS_ENDS 4
 #define STEPS_ALL  12
 
-/* Columns a size takes with its gap: "1023.99 GiB". */
-#define SIZE_COLUMNS 13
+/* Columns of a table: "999.99 GiB" with the gap before it, and what stands before the tags in the table of steps. */
+#define GAP          2
+#define SIZE_COLUMNS 10
+#define STEP_COLUMNS (2 + 4 + GAP + 9 + 2 * (GAP + SIZE_COLUMNS))
 
 void vs_report_overview(const struct vs_screen *screen, const struct vs_subjects *subjects)
 {
@@ -52,12 +54,20 @@ void vs_report_overview(const struct vs_screen *screen, const struct vs_subjects
 	fprintf(screen->out, "\n");
 }
 
-/* The tags with the most bytes in any step, as many as fit beside the counters; the rest is one column. */
+static unsigned column_width(enum vs_tag tag)
+{
+	unsigned title = strlen(vs_tag_name(tag));
+
+	return GAP + (title > SIZE_COLUMNS ? title : SIZE_COLUMNS);
+}
+
+/* The tags with the most bytes in any step, as many as fit beside the counters. *ret_other: there are more, for which
+ * a last column is kept. */
 static unsigned choose_tags(const struct vs_screen *screen, const struct vs_device_summary *device,
-                            enum vs_tag chosen[VS_TAG_COUNT])
+                            enum vs_tag chosen[VS_TAG_COUNT], bool *ret_other)
 {
 	uint64_t most[VS_TAG_COUNT] = {0};
-	unsigned count = 0, room = screen->width > 48 ? (screen->width - 48) / SIZE_COLUMNS : 0;
+	unsigned count = 0, fit = 0, used = STEP_COLUMNS;
 
 	for (size_t i = 0; i < device->step_count; i++) {
 		for (unsigned tag = 0; tag < VS_TAG_COUNT; tag++) {
@@ -74,9 +84,14 @@ static unsigned choose_tags(const struct vs_screen *screen, const struct vs_devi
 		chosen[at] = tag;
 		count++;
 	}
-	if (count > room)
-		count = room ? room - 1 : 0; /* one for "other" */
-	return count;
+	for (; fit < count; fit++) {
+		unsigned other = fit + 1 < count ? GAP + SIZE_COLUMNS : 0;
+		used += column_width(chosen[fit]);
+		if (used + other > screen->width)
+			break;
+	}
+	*ret_other = fit < count;
+	return fit;
 }
 
 static bool shown_step(const struct vs_device_summary *device, size_t i)
@@ -93,13 +108,14 @@ void vs_report_steps(const struct vs_screen *screen, const struct vs_device_summ
 {
 	enum vs_column kinds[VS_TAG_COUNT + 6] = {VS_RIGHT, VS_LEFT, VS_RIGHT, VS_RIGHT};
 	enum vs_tag chosen[VS_TAG_COUNT];
-	unsigned count = choose_tags(screen, device, chosen), columns = count + 5;
+	bool with_other;
+	unsigned count = choose_tags(screen, device, chosen, &with_other), columns = count + 4 + with_other;
 	char titles[256] = "step,peak in,allocated,reserved", size[VS_SIZE_MAX];
 	bool skipping = false;
 
 	if (!device->step_count)
 		return;
-	for (unsigned i = 0; i <= count; i++) {
+	for (unsigned i = 0; i < count + with_other; i++) {
 		kinds[4 + i] = VS_RIGHT;
 		snprintf(titles + strlen(titles), sizeof(titles) - strlen(titles), ",%s",
 		         i < count ? vs_tag_name(chosen[i]) : "other");
@@ -125,7 +141,8 @@ void vs_report_steps(const struct vs_screen *screen, const struct vs_device_summ
 			vs_table_cell(table, vs_size_format(step->tags[chosen[j]], size));
 			other -= step->tags[chosen[j]];
 		}
-		vs_table_cell(table, vs_size_format(other, size));
+		if (with_other)
+			vs_table_cell(table, vs_size_format(other, size));
 		if (step->step == device->peak.step)
 			vs_table_style(table, VS_BOLD);
 	}
@@ -133,11 +150,37 @@ void vs_report_steps(const struct vs_screen *screen, const struct vs_device_summ
 	vs_table_print(table, screen, 2);
 }
 
+/* "a <- b <- c", broken before an arrow where the line is full. */
+static void print_telling(const struct vs_screen *screen, const struct vs_telling *telling)
+{
+	const char *arrow = screen->utf8 ? "← " : "<- ";
+	const unsigned indent = 6;
+	unsigned column = indent;
+	char line[VS_FRAME_TEXT + 8];
+
+	fprintf(screen->out, "%*s%s", (int)indent, "", vs_screen_style(screen, VS_DIM));
+	for (unsigned i = 0; i < telling->count; i++) {
+		const char *lead = i ? arrow : "";
+		unsigned lead_columns = vs_text_columns(lead), room = screen->width - indent - lead_columns;
+		vs_text_fit(screen, telling->frames[i], room, VS_CUT_END, line, sizeof(line));
+		unsigned columns = lead_columns + vs_text_columns(line);
+		if (i && column + 1 + columns > screen->width) {
+			fprintf(screen->out, "\n%*s", (int)indent, "");
+			column = indent;
+		} else if (i) {
+			fprintf(screen->out, " ");
+			column++;
+		}
+		fprintf(screen->out, "%s%s", lead, line);
+		column += columns;
+	}
+	fprintf(screen->out, "%s\n", vs_screen_style(screen, VS_PLAIN));
+}
+
 void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *subject,
                       const struct vs_device_summary *device)
 {
-	const char *arrow = screen->utf8 ? " ← " : " <- ";
-	char size[VS_SIZE_MAX], text[2048], line[2048];
+	char size[VS_SIZE_MAX];
 
 	if (!device->stack_count)
 		return;
@@ -145,21 +188,46 @@ void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *s
 	for (size_t i = 0; i < device->stack_count; i++) {
 		const struct vs_stack_bytes *stack = &device->stacks[i];
 		const struct vs_frame *frames;
+		struct vs_telling telling = {0};
 		size_t count;
 
-		fprintf(screen->out, "  %11s %3.0f%%  %s, %" PRIu64 " block%s, stack %" PRIu32 "\n",
+		fprintf(screen->out, "  %10s %3.0f%%  %s, %" PRIu64 " block%s, stack %" PRIu32 "\n",
 		        vs_size_format(stack->bytes, size),
 		        device->peak.allocated ? 100.0 * stack->bytes / device->peak.allocated : 0,
 		        stack->detail ? vs_detail_path(stack->detail) : vs_tag_name(stack->tag), stack->blocks,
 		        stack->blocks == 1 ? "" : "s", stack->stack);
 		if (vs_symbol_stack(subject->symbols, stack->stack, &frames, &count) < 0)
 			continue;
-		vs_frames_telling(frames, count, arrow, text, sizeof(text));
-		vs_text_fit(screen, text, screen->width - 6, VS_CUT_END, line, sizeof(line));
-		if (*line)
-			fprintf(screen->out, "      %s%s%s\n", vs_screen_style(screen, VS_DIM), line,
-			        vs_screen_style(screen, VS_PLAIN));
+		vs_frames_telling(frames, count, &telling);
+		if (telling.count)
+			print_telling(screen, &telling);
 	}
+}
+
+/* The paper counts everything at once; at the peak the gradients may not have been made yet. */
+static void explain_gradients(const struct vs_screen *screen, const struct vs_device_summary *device,
+                              const struct vs_estimate *estimate)
+{
+	uint64_t most = 0;
+	char size[VS_SIZE_MAX];
+	size_t step = 0;
+
+	for (size_t i = 0; i < device->step_count; i++) {
+		if (device->steps[i].tags[VS_TAG_GRADIENTS] > most) {
+			most = device->steps[i].tags[VS_TAG_GRADIENTS];
+			step = i;
+		}
+	}
+	if (device->peak.tags[VS_TAG_GRADIENTS] > estimate->paper[VS_ESTIMATE_GRADIENTS] / 10)
+		return;
+	if (most > estimate->paper[VS_ESTIMATE_GRADIENTS] / 10)
+		vs_screen_text(
+		    screen, 2,
+		    "  The gradients are not there at this peak; at the peak of step %" PRIu32 ", in its %s, they "
+		    "were %s.",
+		    device->steps[step].step, vs_phase_name(device->steps[step].phase), vs_size_format(most, size));
+	else
+		vs_screen_text(screen, 2, "  The gradients are not there at this peak.");
 }
 
 static void explain_estimate(const struct vs_screen *screen, const struct vs_device_summary *device,
@@ -191,9 +259,7 @@ static void explain_estimate(const struct vs_screen *screen, const struct vs_dev
 		    "  For the activations on paper: --config config.json --batch B --seq S, or --layers --hidden "
 		    "--heads.");
 	}
-	if (!device->peak.tags[VS_TAG_GRADIENTS])
-		vs_screen_text(screen, 2, "  At this instant the gradients are not there: the peak is %s.",
-		               device->peak.phase == VS_PHASE_FORWARD ? "in the forward" : "outside the backward");
+	explain_gradients(screen, device, estimate);
 }
 
 void vs_report_estimate(const struct vs_screen *screen, const struct vs_subject *subject,

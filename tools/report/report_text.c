@@ -57,7 +57,10 @@ static void header(const struct vs_screen *screen, const struct vs_subject *subj
 		const char *argument = vramshim_trace_fact(subject->process->trace, key);
 		if (!argument)
 			break;
-		used += snprintf(command + used, sizeof(command) - used, "%s%s", used ? " " : "", argument);
+		/* The interpreter by its name alone: it is often deep in some environment. */
+		const char *slash = i == 0 ? strrchr(argument, '/') : NULL;
+		used += snprintf(command + used, sizeof(command) - used, "%s%s", used ? " " : "",
+		                 slash ? slash + 1 : argument);
 	}
 	if (used) {
 		vs_text_fit(screen, command, screen->width, VS_CUT_END, line, sizeof(line));
@@ -79,7 +82,7 @@ static void header(const struct vs_screen *screen, const struct vs_subject *subj
 		used += snprintf(line + used, sizeof(line) - used, ", Python %.32s", summary->python);
 	vs_screen_text(screen, 0, "%s", line);
 	vs_screen_text(screen, 0, "GPU %d: %.128s%s", device->index, device->name[0] ? device->name : "unknown",
-	               device->simulated ? " (simulated: no kernel ran, the memory books are real)" : "");
+	               device->simulated ? " (simulated)" : "");
 }
 
 /* How it ended, where that is news. */
@@ -185,16 +188,16 @@ static void tags(const struct vs_screen *screen, const struct vs_point *peak)
 
 static void counters(const struct vs_screen *screen, const struct vs_device_summary *device)
 {
-	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_FLEX};
+	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_FLEX};
 	const struct {
 		const char *name, *meaning;
 		uint64_t at_peak, highest;
 	} rows[] = {
-	    {"allocated", "torch.cuda.memory_allocated", device->peak.allocated, device->max_allocated},
-	    {"reserved", "torch.cuda.memory_reserved", device->peak.reserved, device->max_reserved},
+	    {"allocated", "max_memory_allocated", device->peak.allocated, device->max_allocated},
+	    {"reserved", "max_memory_reserved", device->peak.reserved, device->max_reserved},
 	    {"device", "what nvidia-smi shows", device->peak.device, device->max_device},
 	};
-	struct vs_table *table = vs_table_new(",at the peak,highest,of the card,", kinds);
+	struct vs_table *table = vs_table_new(",at the peak,highest,in bytes,of card,", kinds);
 	char size[VS_SIZE_MAX];
 
 	vs_screen_title(screen, "Allocated, reserved, device");
@@ -202,6 +205,7 @@ static void counters(const struct vs_screen *screen, const struct vs_device_summ
 		vs_table_cell(table, rows[i].name);
 		vs_table_cell(table, vs_size_format(rows[i].at_peak, size));
 		vs_table_cell(table, vs_size_format(rows[i].highest, size));
+		vs_table_cellf(table, "%" PRIu64, rows[i].highest);
 		if (device->total)
 			vs_table_cellf(table, "%u%%", percent(rows[i].highest, device->total));
 		else
