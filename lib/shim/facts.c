@@ -160,8 +160,8 @@ void vs_facts_record(struct vs_process *process)
 	record_torch(process);
 	record_environment(process);
 	vs_writer_fact(process->writer, "level", process->level == VS_LEVEL_LIGHT ? "light" : "full");
-	if (process->level == VS_LEVEL_FULL && !vs_native_available())
-		vs_writer_fact(process->writer, "native_stacks", "off: libunwind.so.8 is not installed");
+	if (process->level == VS_LEVEL_FULL && vs_native_missing())
+		vs_writer_fact(process->writer, "native_stacks", vs_native_missing());
 }
 
 void vs_facts_device(struct vs_process *process, int device)

@@ -2,11 +2,14 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <unistd.h>
 
 #include "shim/native_stack.h"
 
 static _Atomic(int (*)(void **, int)) backtrace_function;
-static atomic_int prepared;
+static atomic_int prepared; /* by which process: its pid */
+
+static const char *missing;
 
 /* Where this library's own code lies; the linker defines both. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -14,21 +17,28 @@ extern const char etext[] __attribute__((visibility("hidden")));
 
 void vs_native_prepare(void)
 {
-	void *library, *symbol;
+	int by = atomic_load_explicit(&prepared, memory_order_acquire);
+	void *library, *symbol = NULL;
 
-	if (atomic_load_explicit(&prepared, memory_order_acquire))
+	if (by == (int)getpid())
 		return;
-	/* Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
+	/* In the child of a process that was being recorded, one of libunwind's locks may be held for ever by a
+	 * thread that did not come along. CUDA does not survive such a fork either, so little is missed.
+	 *
+	 * Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
 	 * RTLD_LOCAL keeps its exception handling to itself. libunwind.so.8 is every release since 1.1 (2013). */
-	library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-	symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+	missing = by ? "off: the process was forked from a recorded one" : "off: libunwind.so.8 is not installed";
+	if (!by) {
+		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+		symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+	}
 	atomic_store_explicit(&backtrace_function, (int (*)(void **, int))symbol, memory_order_relaxed);
-	atomic_store_explicit(&prepared, 1, memory_order_release);
+	atomic_store_explicit(&prepared, (int)getpid(), memory_order_release);
 }
 
-int vs_native_available(void)
+const char *vs_native_missing(void)
 {
-	return atomic_load_explicit(&backtrace_function, memory_order_relaxed) != NULL;
+	return atomic_load_explicit(&backtrace_function, memory_order_relaxed) ? NULL : missing;
 }
 
 unsigned int vs_native_walk(uint64_t frames[VS_MAX_NATIVE], const uint64_t **ret_first)

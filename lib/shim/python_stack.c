@@ -25,6 +25,7 @@ static struct {
 	_Atomic(char *) version;
 	struct vs_python_layout layout;
 	void *(*thread_state)(void); /* PyGILState_GetThisThreadState: a thread-specific value, no lock */
+	int (*finalizing)(void);     /* NULL where the interpreter does not say */
 	const void *code_type, *text_type, *bytes_type;
 } python;
 
@@ -189,9 +190,12 @@ const char *vs_python_version(void)
 /* The thread's innermost frame, or NULL. */
 static inline const char *current_frame(const struct vs_python_layout *layout)
 {
-	const char *thread = python.thread_state();
-	const char *frame;
+	const char *thread, *frame;
 
+	/* An interpreter on its way out frees the states of threads that still run, and ask for theirs. */
+	if (python.finalizing && python.finalizing())
+		return NULL;
+	thread = python.thread_state();
 	if (!thread)
 		return NULL;
 	frame = load_pointer(thread, layout->thread_frame);

@@ -60,10 +60,33 @@ report(8192, 512)
     assert counts == [2, 100, 101, 102], counts
     assert all(trace.info["clean"] and trace.info["lost"] == 0 for trace in run.traces)
     assert len({trace.facts["pid"] for trace in run.traces}) == 4
-    # The child's stacks and modules are in its own file.
+    # The child's stacks are in its own file; native ones are not taken there, and the trace says so.
     for trace in run.traces:
         event = trace.of(TORCH_ALLOC)[0]
-        assert event["native"][0][1].endswith("/job.so") and event["python"][0][1] == "<module>"
+        assert event["python"][0][1] == "<module>"
+        if len(trace.of(TORCH_ALLOC)) == 2:
+            assert event["native"][0][1].endswith("/job.so") and "native_stacks" not in trace.facts
+        else:
+            assert event["native"] == [] and "forked" in trace.facts["native_stacks"]
+
+
+def test_fork_before_the_first_event():
+    """The usual way: workers are forked first, and each uses the GPU on its own. Nothing is missing then."""
+    run = python("""
+pids = []
+for i in range(3):
+    pid = os.fork()
+    if pid == 0:
+        report(4096, 512)
+        sys.exit(0)
+    pids.append(pid)
+for pid in pids:
+    assert os.waitpid(pid, 0)[1] == 0
+""")
+    assert run.status == 0 and len(run.traces) == 3, run.stderr
+    for trace in run.traces:
+        event, = trace.of(TORCH_ALLOC)
+        assert event["native"][0][1].endswith("/job.so") and event["python"]
 
 
 def test_fork_storm_with_busy_threads():
