@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,8 +54,8 @@ void vs_say(const char *format, ...)
 		return;
 	used += (size_t)length < sizeof(line) - used - 1 ? (size_t)length : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	if (write(STDERR_FILENO, line, used) < 0)
-		return;
+	/* Not write(): it is a cancellation point, and the thread may not vanish here. */
+	syscall(SYS_write, STDERR_FILENO, line, used);
 }
 
 static void wipe_in_child(void)
