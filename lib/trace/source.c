@@ -79,6 +79,8 @@ int vs_chunk_follow(const struct vs_source *source, struct vs_chunk *chunk)
 
 	if (!old.next || old.next >= source->chunks)
 		return 0; /* the last one, or the rest is cut off */
+	if (source->size - (uint64_t)old.next * VS_CHUNK_SIZE < sizeof(next))
+		return 0; /* cut inside the header */
 	if (old.next <= chunk->index || !vs_chunk_peek(source, old.next, &next) || next.kind != old.kind ||
 	    next.first != old.first || next.ordinal != old.ordinal + 1)
 		return -EBADMSG;
