@@ -94,7 +94,7 @@ void *vs_heap_take(struct vs_heap *heap, size_t size)
 
 	if (size > SIZE_MAX - HEAP_BLOCK)
 		return NULL;
-	rounded = (size + align - 1) / align * align;
+	rounded = (size ? size + align - 1 : align) / align * align; /* NULL means failure, so nothing is something */
 	if (rounded > heap->left) {
 		/* A large object gets a block of its own, and the rest of the current one stays in use. */
 		bool own = rounded > HEAP_BLOCK / 4;
