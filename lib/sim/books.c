@@ -30,6 +30,24 @@ void vs_books_open(int device, uint64_t total, uint64_t context_bytes)
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
+void vs_books_close(void)
+{
+	pthread_mutex_lock(&vs_books.lock);
+	for (int i = 0; i < VS_DEVICES; i++) {
+		struct vs_card *card = &vs_books.cards[i];
+
+		if (card->spaced)
+			munmap(card->range, card->range_size);
+		vs_space_done(&card->space);
+		vs_slabs_done(&card->slabs);
+		memset(card, 0, sizeof(*card));
+	}
+	while (vs_books.region_count)
+		vs_region_discard(&vs_books.regions[vs_books.region_count - 1]);
+	vs_physical_forget();
+	pthread_mutex_unlock(&vs_books.lock);
+}
+
 int vs_books_charge(int device, uint64_t size)
 {
 	struct vs_card *card = &vs_books.cards[device];
@@ -94,6 +112,8 @@ static int open_space(struct vs_card *card)
 	/* Huge address ranges would swell a core dump of the job. */
 	madvise(range, size, MADV_DONTDUMP);
 	vs_space_init(&card->space, (uint64_t)(uintptr_t)range, size);
+	card->range = range;
+	card->range_size = size;
 	card->spaced = true;
 	return CU_OK;
 }
@@ -219,11 +239,8 @@ static int find_region(uint64_t address, struct vs_allocation *ret_allocation)
 	found = (struct vs_allocation){types[region->kind], region->device, region->address, region->size,
 	                               region->kind == VS_REGION_REGISTERED};
 	if (region->kind == VS_REGION_RESERVED) {
-		const struct vs_mapping *mapping = NULL;
+		const struct vs_mapping *mapping = vs_mapping_find(region, address);
 
-		for (size_t i = 0; i < region->count && !mapping; i++)
-			if (address - region->mappings[i].address < region->mappings[i].size)
-				mapping = &region->mappings[i];
 		if (!mapping)
 			return CU_INVALID_VALUE;
 		found.address = mapping->address;

@@ -18,7 +18,9 @@ struct vs_card {
 	uint64_t used; /* bytes held, contexts included */
 	struct vs_space space;
 	struct vs_slabs slabs;
-	bool spaced; /* `space` has its address range */
+	void *range; /* the address range of `space` */
+	uint64_t range_size;
+	bool spaced; /* it has one */
 };
 
 enum vs_region_kind {
@@ -65,11 +67,14 @@ void vs_books_discharge(int device, uint64_t size);
 struct vs_region *vs_region_find(uint64_t address);
 int vs_region_add(const struct vs_region *region);
 void vs_region_drop(struct vs_region *region);
+void vs_region_discard(struct vs_region *region); /* ... and give its address space back, where it is ours */
 
 /* Address space nobody may touch: a stray access by the host is a clean crash. NULL when there is none. */
 void *vs_map_guarded(uint64_t size);
 
-/* Physical handles, by region mappings. */
+/* The mapping of a reservation that holds `address`, NULL if none; the device of its physical memory. */
+const struct vs_mapping *vs_mapping_find(const struct vs_region *region, uint64_t address);
 int vs_physical_device(uint64_t handle);
+void vs_physical_forget(void);
 
 #endif

@@ -65,6 +65,13 @@ void vs_region_drop(struct vs_region *region)
 	memmove(region, region + 1, (vs_books.region_count - at) * sizeof(*region));
 }
 
+void vs_region_discard(struct vs_region *region)
+{
+	if (region->kind != VS_REGION_REGISTERED)
+		munmap((void *)(uintptr_t)region->address, region->size);
+	vs_region_drop(region);
+}
+
 static int add_mapped(void *memory, const struct vs_region *region, uint64_t *ret_address)
 {
 	int r;
@@ -88,9 +95,7 @@ static int drop(uint64_t address, enum vs_region_kind kind, int error)
 	pthread_mutex_lock(&vs_books.lock);
 	region = vs_region_find(address);
 	if (region && region->address == address && region->kind == kind) {
-		if (kind != VS_REGION_REGISTERED)
-			munmap((void *)(uintptr_t)address, region->size);
-		vs_region_drop(region);
+		vs_region_discard(region);
 		r = CU_OK;
 	}
 	pthread_mutex_unlock(&vs_books.lock);
@@ -119,12 +124,15 @@ int vs_books_host_free(uint64_t address, bool managed)
 int vs_books_host_register(int device, uint64_t address, uint64_t size)
 {
 	struct vs_region region = {.address = address, .size = size, .kind = VS_REGION_REGISTERED, .device = device};
+	size_t next;
 	int r = CU_ALREADY_REGISTERED;
 
-	if (!address || !size)
+	if (!address || !size || address + size < address)
 		return CU_INVALID_VALUE;
 	pthread_mutex_lock(&vs_books.lock);
-	if (!vs_region_find(address) && !vs_region_find(address + size - 1))
+	next = above(address);
+	if (!vs_region_find(address) &&
+	    (next == vs_books.region_count || vs_books.regions[next].address >= address + size))
 		r = vs_region_add(&region);
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;

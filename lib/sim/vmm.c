@@ -10,8 +10,8 @@
 
 /*
  * A handle is the address of one of these. A job that releases once too often
- * must get an error, not a crash: a dead handle stays on the list of free ones
- * and is recognised by refs and maps both being 0.
+ * must get an error, not a crash: a dead handle stays in the list, with refs
+ * and maps both 0, until a new one takes its place.
  */
 struct physical {
 	uint64_t size;
@@ -36,6 +36,17 @@ static struct physical *alive(uint64_t handle)
 int vs_physical_device(uint64_t handle)
 {
 	return ((struct physical *)(uintptr_t)handle)->device;
+}
+
+void vs_physical_forget(void)
+{
+	while (physicals) {
+		struct physical *next = physicals->next;
+
+		free(physicals);
+		physicals = next;
+	}
+	spare = NULL;
 }
 
 static struct physical *fresh(void)
@@ -139,6 +150,13 @@ static size_t mapping_at(const struct vs_region *region, uint64_t address)
 	return low;
 }
 
+const struct vs_mapping *vs_mapping_find(const struct vs_region *region, uint64_t address)
+{
+	size_t at = mapping_at(region, address);
+
+	return at < region->count && region->mappings[at].address <= address ? &region->mappings[at] : NULL;
+}
+
 static struct vs_region *reservation(uint64_t address, uint64_t size)
 {
 	struct vs_region *region = vs_region_find(address);
@@ -150,19 +168,17 @@ static struct vs_region *reservation(uint64_t address, uint64_t size)
 
 int vs_books_retain(uint64_t address, uint64_t *ret_handle)
 {
+	const struct vs_mapping *mapping;
 	struct vs_region *region;
 	int r = CU_INVALID_VALUE;
 
 	pthread_mutex_lock(&vs_books.lock);
 	region = reservation(address, 1);
-	if (region) {
-		size_t at = mapping_at(region, address);
-
-		if (at < region->count && region->mappings[at].address <= address) {
-			((struct physical *)(uintptr_t)region->mappings[at].handle)->refs++;
-			*ret_handle = region->mappings[at].handle;
-			r = CU_OK;
-		}
+	mapping = region ? vs_mapping_find(region, address) : NULL;
+	if (mapping) {
+		((struct physical *)(uintptr_t)mapping->handle)->refs++;
+		*ret_handle = mapping->handle;
+		r = CU_OK;
 	}
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;
@@ -206,8 +222,7 @@ int vs_books_unreserve(uint64_t address, uint64_t size)
 	pthread_mutex_lock(&vs_books.lock);
 	region = reservation(address, size);
 	if (region && region->address == address && region->size == size && !region->count) {
-		munmap((void *)(uintptr_t)address, size);
-		vs_region_drop(region);
+		vs_region_discard(region);
 		r = CU_OK;
 	}
 	pthread_mutex_unlock(&vs_books.lock);
