@@ -202,7 +202,7 @@ class Report(Case):
         path, _ = self.trace()
         arguments = ("report", path, "--params", 7000000000, "--param-bytes", 2)
         text = run(*arguments, COLUMNS="100").stdout
-        for words in ("104.31 GiB", "112.00 GB", "measured - paper"):
+        for words in ("104.31 GiB", "112.00 GB", "measured - paper", "difference"):
             self.assertIn(words, text)
         for number in ("7e9", "7B", "7000M", "7b", "0.007T"):
             self.assertIn("7,000,000,000 parameters", run("report", path, "--params", number).stdout)

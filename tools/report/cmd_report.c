@@ -89,7 +89,6 @@ static int parse_number(int option, const char *text, struct vs_report_options *
 	    {OPTION_HEADS, "--heads", 1, 1 << 20, &shape->heads},
 	    {OPTION_BATCH, "--batch", 1, 1 << 24, &shape->batch},
 	    {OPTION_SEQ, "--seq", 1, 1 << 30, &shape->sequence},
-	    {OPTION_PARAMS, "--params", 1, 1000000000000000, &report->estimate.parameters},
 	    {OPTION_PARAM_BYTES, "--param-bytes", 1, 8, &report->estimate.parameter_bytes},
 	};
 

@@ -44,7 +44,7 @@ static int count_parameters(const struct vs_subject *subject, const struct vs_de
 		                                                                 : 2;
 		return 0;
 	}
-	if (!weights)
+	if (weights < 8) /* less than one parameter of the largest size */
 		return -ENODATA;
 	if (!request->parameter_bytes) {
 		if (peak->details[VS_DETAIL_WEIGHTS_QUANTIZED])

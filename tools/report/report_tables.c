@@ -223,8 +223,7 @@ static void explain_gradients(const struct vs_screen *screen, const struct vs_de
 	if (most > estimate->paper[VS_ESTIMATE_GRADIENTS] / 10)
 		vs_screen_text(
 		    screen, 2,
-		    "  The gradients are not there at this peak; at the peak of step %" PRIu32 ", in its %s, they "
-		    "were %s.",
+		    "  The gradients are not there at this peak; at the peak of step %" PRIu32 " (%s) they were %s.",
 		    device->steps[step].step, vs_phase_name(device->steps[step].phase), vs_size_format(most, size));
 	else
 		vs_screen_text(screen, 2, "  The gradients are not there at this peak.");
@@ -259,13 +258,14 @@ static void explain_estimate(const struct vs_screen *screen, const struct vs_dev
 		    "  For the activations on paper: --config config.json --batch B --seq S, or --layers --hidden "
 		    "--heads.");
 	}
+	vs_screen_text(screen, 2, "  Measured is what there was at the peak; the difference is measured - paper.");
 	explain_gradients(screen, device, estimate);
 }
 
 void vs_report_estimate(const struct vs_screen *screen, const struct vs_subject *subject,
                         const struct vs_device_summary *device, const struct vs_estimate_request *request)
 {
-	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT};
+	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT};
 	struct vs_estimate estimate;
 	char size[VS_SIZE_MAX];
 
@@ -281,18 +281,23 @@ void vs_report_estimate(const struct vs_screen *screen, const struct vs_subject 
 		return;
 	}
 	explain_estimate(screen, device, request, &estimate);
-	struct vs_table *table = vs_table_new(",bytes/param,paper,,at the peak,measured - paper", kinds);
+	struct vs_table *table = vs_table_new(",B/param,paper,,measured,B/param,difference", kinds);
 	for (unsigned i = 0; i < VS_ESTIMATE_LINES; i++) {
 		bool known = i != VS_ESTIMATE_OTHER && (i != VS_ESTIMATE_ACTIVATIONS || estimate.activations);
+		bool comparable = i != VS_ESTIMATE_ACTIVATIONS || estimate.activations;
+		bool by_parameter = i <= VS_ESTIMATE_FIXED;
 		vs_table_cell(table, vs_estimate_name(i));
-		if (i <= VS_ESTIMATE_FIXED)
+		if (by_parameter)
 			vs_table_cellf(table, "%u", estimate.per_parameter[i]);
 		else
 			vs_table_cell(table, "");
 		vs_table_cell(table, known ? vs_size_format(estimate.paper[i], size) : "-");
 		vs_table_cell(table, known ? vs_size_format_decimal(estimate.paper[i], size) : "");
 		vs_table_cell(table, vs_size_format(estimate.measured[i], size));
-		bool comparable = i != VS_ESTIMATE_ACTIVATIONS || estimate.activations;
+		if (by_parameter)
+			vs_table_cellf(table, "%.2f", (double)estimate.measured[i] / estimate.parameters);
+		else
+			vs_table_cell(table, "");
 		vs_table_cell(
 		    table, comparable ? vs_size_format_signed(estimate.measured[i] - estimate.paper[i], size) : "-");
 		if (i == VS_ESTIMATE_FIXED || i == VS_ESTIMATE_TOTAL)

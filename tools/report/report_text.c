@@ -19,6 +19,16 @@ static unsigned percent(uint64_t part, uint64_t whole)
 	return whole ? (unsigned)(100.0 * part / whole + 0.5) : 0;
 }
 
+/* "<1%" for what is little but not nothing. */
+static const char *share(uint64_t part, uint64_t whole, char *text, size_t size)
+{
+	if (part && !percent(part, whole))
+		snprintf(text, size, "<1%%");
+	else
+		snprintf(text, size, "%u%%", percent(part, whole));
+	return text;
+}
+
 /* "in the backward of step 2", "while setting up". */
 static const char *instant(const struct vs_point *point, char *text, size_t size)
 {
@@ -127,21 +137,21 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 static void answer(const struct vs_screen *screen, const struct vs_device_summary *device)
 {
 	const struct vs_point *peak = &device->peak;
-	char when[64], allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], of[96] = "", made_of[160] = "";
+	char when[64], allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], part[16], of[96] = "", made_of[160] = "";
 	unsigned order[VS_TAG_COUNT];
 	size_t used = 0;
 
 	by_size(peak->tags, order);
 	/* As many as it takes to name most of it, three at the most. */
 	for (unsigned i = 0, named = 0; i < 3 && named < 80 && peak->tags[order[i]]; i++) {
-		unsigned share = percent(peak->tags[order[i]], peak->allocated);
-		used += snprintf(made_of + used, sizeof(made_of) - used, "%s%u%% %s", i ? ", " : ": ", share,
+		unsigned named_share = percent(peak->tags[order[i]], peak->allocated);
+		used += snprintf(made_of + used, sizeof(made_of) - used, "%s%u%% %s", i ? ", " : ": ", named_share,
 		                 vs_tag_name(order[i]));
-		named += share;
+		named += named_share;
 	}
 	if (device->total)
-		snprintf(of, sizeof(of), " of the card's %s (%u%%)", vs_size_format(device->total, total),
-		         percent(peak->allocated, device->total));
+		snprintf(of, sizeof(of), " of the card's %s (%s)", vs_size_format(device->total, total),
+		         share(peak->allocated, device->total, part, sizeof(part)));
 	vs_screen_text(screen, 0, "%sPeak allocated %s%s%s, %s%s.", vs_screen_style(screen, VS_BOLD),
 	               vs_size_format(peak->allocated, allocated), vs_screen_style(screen, VS_PLAIN), of,
 	               instant(peak, when, sizeof(when)), made_of);
@@ -207,7 +217,7 @@ static void counters(const struct vs_screen *screen, const struct vs_device_summ
 		vs_table_cell(table, vs_size_format(rows[i].highest, size));
 		vs_table_cellf(table, "%" PRIu64, rows[i].highest);
 		if (device->total)
-			vs_table_cellf(table, "%u%%", percent(rows[i].highest, device->total));
+			vs_table_cell(table, share(rows[i].highest, device->total, size, sizeof(size)));
 		else
 			vs_table_cell(table, "");
 		vs_table_cell(table, rows[i].meaning);
