@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes a small trace for the tests of the command line: make_trace FILE [killed|oom|capped]. A job of three steps
- * with weights, an optimizer, and activations of 16 MiB a step; "killed" stops in the third step, "oom" runs out of
- * memory in it, "capped" loses events to the size limit. Prints the allocated peak in bytes.
+ * Writes a small trace for the tests of the command line: make_trace FILE [killed|running|oom|capped]. A job of three
+ * steps with weights, an optimizer, and activations of 16 MiB a step; "killed" stops in the third step, "running"
+ * stays there until its standard input ends, "oom" runs out of memory in it, "capped" loses events to the size limit.
+ * Prints the allocated peak in bytes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -143,7 +144,7 @@ int main(int argc, char **argv)
 	for (unsigned step = 0; step < STEPS; step++) {
 		for (unsigned i = 0; i < LAYERS; i++)
 			activations[i] = allocate(&job, 4 * MIB, at_forward);
-		if (step == STEPS - 1 && !strcmp(scenario, "killed"))
+		if (step == STEPS - 1 && (!strcmp(scenario, "killed") || !strcmp(scenario, "running")))
 			break;
 		if (step == STEPS - 1 && !strcmp(scenario, "oom")) {
 			torch_event(&job, VRAMSHIM_TORCH_OOM, 0, 2048 * MIB, at_forward);
@@ -159,6 +160,12 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < 100000 && !strcmp(scenario, "capped"); i++)
 		release(&job, allocate(&job, MIB, at_forward), MIB, at_forward);
+	if (!strcmp(scenario, "running")) {
+		printf("%" PRIu64 "\n", job.peak);
+		fflush(stdout);
+		getchar();
+		return 0;
+	}
 	if (strcmp(scenario, "killed"))
 		vs_writer_finish(job.writer);
 	printf("%" PRIu64 "\n", job.peak);

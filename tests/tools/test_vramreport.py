@@ -191,6 +191,17 @@ class Report(Case):
         self.assertEqual(oom["requested_bytes"], 2 << 30)
         self.assertIn("2.00 GiB were asked for", run(self.run_folder / "oom.vst").stdout)
 
+    def test_while_it_runs(self):
+        path = self.run_folder / "running.vst"
+        job = subprocess.Popen([MAKE_TRACE, path, "running"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        with job:
+            peak = int(job.stdout.readline())
+            report = self.json(self.run_folder)["processes"][0]
+            self.assertEqual(report["exit"], "running")
+            self.assertEqual(report["devices"][0]["max"]["allocated_bytes"], peak)
+            self.assertIn("still running", run(path).stdout)
+        self.assertEqual(self.json(path)["processes"][0]["exit"], "killed")
+
     def test_lost_events(self):
         path, peak = self.trace("capped")
         device = self.json(path)["processes"][0]["devices"][0]
