@@ -64,8 +64,11 @@ static bool outlives_backward(const struct vs_life *life)
 {
 	if (!life->same_epoch)
 		return true;
-	/* No phase began since, but whoever freed it was not the backward. */
-	return life->freed && !by_backward(life->freed_by) && life->freed_by != VS_CONTEXT_EMPTY;
+	/* No phase began since, but whoever freed it was not the backward: its frames say so or, where no stacks are
+	 * recorded, its thread (an empty stack on autograd's thread would have been BACKWARD). */
+	if (life->freed && life->freed_by == VS_CONTEXT_EMPTY)
+		return life->site->context == VS_CONTEXT_EMPTY;
+	return life->freed && !by_backward(life->freed_by);
 }
 
 static struct vs_verdict made_in_backward(const struct vs_life *life, struct vs_verdict otherwise)

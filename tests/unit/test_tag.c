@@ -469,7 +469,7 @@ static void test_light(void **state)
 	(void)state;
 	begin();
 	ALLOC(1, CALL, USER);
-	for (unsigned i = 2; i < 4; i++)
+	for (unsigned i = 2; i < 5; i++)
 		assert_int_equal(vs_tagger_event(s.tagger,
 		                                 &(struct vramshim_event){.type = VRAMSHIM_TORCH_ALLOC,
 		                                                          .thread = AUTOGRAD,
@@ -479,11 +479,20 @@ static void test_light(void **state)
 		                                 &none),
 		                 0);
 	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->phase, VS_PHASE_BACKWARD);
-	feed(VRAMSHIM_TORCH_FREE, 3, (struct vs_site){.context = VS_CONTEXT_EMPTY}, 0);
-	ALLOC(4, STEP, USER);
-	feed(VRAMSHIM_TORCH_FREE, 2, (struct vs_site){.context = VS_CONTEXT_EMPTY}, 0);
+	assert_int_equal(vs_tagger_event(s.tagger,
+	                                 &(struct vramshim_event){.type = VRAMSHIM_TORCH_FREE,
+	                                                          .thread = AUTOGRAD,
+	                                                          .sequence = ++s.sequence,
+	                                                          .address = 3 << 9,
+	                                                          .size = 512},
+	                                 &none),
+	                 0);
+	feed(VRAMSHIM_TORCH_FREE, 4, none, 0); /* by the main thread, which waits while a backward runs */
+	ALLOC(5, STEP, USER);
+	feed(VRAMSHIM_TORCH_FREE, 2, none, 0);
 	end();
 	DETAIL(3, TEMPORARIES_BACKWARD);
+	TAG(4, GRADIENTS);
 	TAG(2, GRADIENTS);
 }
 
