@@ -237,7 +237,7 @@ int vs_cmd_report(int argc, char **argv)
 	} else if (vs_subjects_worst(&subjects, &subject)) {
 		print(&subjects, &line.report);
 	} else {
-		vs_complain("%s: the trace has no GPU memory event yet", path);
+		vs_complain("%s: holds no GPU memory event: the trace has only begun, or it is cut", path);
 		status = VS_ANSWER_NONE;
 	}
 	vs_subjects_close(&subjects);

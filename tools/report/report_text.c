@@ -134,6 +134,21 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 		               summary->steps, summary->steps == 1 ? "" : "s");
 }
 
+/* What is missing decides how far the rest can be trusted, so it is said at once. */
+static void missing(const struct vs_screen *screen, const struct vs_device_summary *device)
+{
+	char lost[VS_SIZE_MAX], all[VS_SIZE_MAX];
+
+	if (device->lost)
+		vs_screen_text(
+		    screen, 0,
+		    "%sIncomplete%s: %s of the %s allocations and frees are not in the trace (size limit, full disk, "
+		    "or "
+		    "a cut file). What follows describes those that are; allocated and reserved are PyTorch's own.",
+		    vs_screen_style(screen, VS_YELLOW), vs_screen_style(screen, VS_PLAIN),
+		    vs_count_format(device->lost, lost), vs_count_format(device->allocations + device->frees, all));
+}
+
 static void answer(const struct vs_screen *screen, const struct vs_device_summary *device)
 {
 	const struct vs_point *peak = &device->peak;
@@ -273,21 +288,18 @@ static void books(const struct vs_screen *screen, const struct vs_subject *subje
 	vs_screen_title(screen, "Can this be trusted?");
 	vs_screen_text(screen, 2, "  %s allocations and %s frees of PyTorch.",
 	               vs_count_format(device->allocations, events), vs_count_format(device->frees, frees));
-	if (lost || device->lost)
-		vs_screen_text(screen, 2,
-		               "  %s events were not recorded (size limit, full disk, or a cut file): the counters "
-		               "stay right, tags "
-		               "and stacks may lack some bytes.",
-		               vs_count_format(lost > device->lost ? lost : device->lost, events));
+	if (lost > device->lost)
+		vs_screen_text(screen, 2, "  %s events of all kinds were not recorded.",
+		               vs_count_format(lost, events));
 	if (damaged)
 		vs_screen_text(screen, 2, "  The trace is damaged in %s places, where records are missing.",
 		               vs_count_format(damaged, events));
 	if (device->mismatches)
-		vs_screen_text(
-		    screen, 2,
-		    "  %sThe books differ%s: after %s events the sum of the blocks was not what PyTorch reported.",
-		    vs_screen_style(screen, VS_YELLOW), vs_screen_style(screen, VS_PLAIN),
-		    vs_count_format(device->mismatches, wrong));
+		vs_screen_text(screen, 2,
+		               "  %sThe books differ%s: at %s of the recorded events the sum of the blocks was not "
+		               "what PyTorch reported.",
+		               vs_screen_style(screen, VS_YELLOW), vs_screen_style(screen, VS_PLAIN),
+		               vs_count_format(device->mismatches, wrong));
 	else if (device->allocations + device->frees > device->lost)
 		vs_screen_text(screen, 2,
 		               "  The books agree with PyTorch's counters: after every recorded event, the sum of "
@@ -307,6 +319,7 @@ void vs_report_device(const struct vs_screen *screen, const struct vs_subject *s
 	answer(screen, device);
 	if (!died)
 		ending(screen, subject, device);
+	missing(screen, device);
 	tags(screen, &device->peak);
 	counters(screen, device);
 	fragmentation(screen, &device->fragmentation);
