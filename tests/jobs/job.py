@@ -125,7 +125,8 @@ def fsdp2(truth):
 
 
 def exit_status(truth):
-    truth.mark("start", models.llama())
+    llama(truth)
+    truth.write()
     sys.exit(7)
 
 

@@ -86,7 +86,8 @@ def check_peaks(device, truth):
     expect("sum of the tags at the peak", sum(device["peak"]["tags"].values()), truth["max_allocated"])
     expect("lost events", device["events"]["lost"], 0)
     expect("allocations", device["events"]["allocations"], truth["allocations"])
-    expect("frees", device["events"]["frees"], truth["frees"])
+    # What the job still held when it wrote its counters goes while the interpreter ends.
+    expect("frees", truth["frees"] <= device["events"]["frees"] <= truth["allocations"], True)
     expect("out-of-memory events", len(device["oom"]), truth["ooms"])
 
 
@@ -121,6 +122,11 @@ def check_prefixes(tools, run, folder):
             raise Wrong(f"trace cut at {length} of {len(whole)}: exit {done.returncode}: {done.stderr[-500:]!r}")
 
 
+def counters(truth):
+    """Without the marks: their addresses differ from run to run."""
+    return {name: value for name, value in truth.items() if name != "marks"}
+
+
 def check(tools, name, case, folder):
     recorded = tools.job(name, case, folder / "recorded", record=True)
     plain = tools.job(name, case, folder / "plain", record=False)
@@ -128,7 +134,7 @@ def check(tools, name, case, folder):
         raise Wrong(f"exit status {recorded.returncode}, expected {case.status}: {recorded.stderr.strip()[-2000:]}")
     expect("exit status without the recorder", plain.returncode, case.status)
     expect("stdout", recorded.stdout, plain.stdout)
-    expect("PyTorch's own counters without the recorder", plain.truth, recorded.truth)
+    expect("PyTorch's own counters without the recorder", counters(plain.truth), counters(recorded.truth))
     if name == "out-of-memory":
         last = recorded.stderr.strip().splitlines()
         if not any(line.startswith("torch.OutOfMemoryError: CUDA out of memory.") for line in last):
