@@ -71,7 +71,7 @@ static int first_event(struct analysis *a, const struct vramshim_event *event)
 		if (mark && a->options.mark && !strcmp(mark, a->options.mark))
 			a->mark_seen = true;
 	}
-	if (memory && event->device >= 0) {
+	if (memory && event->device >= 0 && event->device < VS_DEVICES_MAX) {
 		bool is_new;
 
 		counter = vs_counters_device(&a->counters, event->device, &is_new);
@@ -238,6 +238,7 @@ static int summarise(struct analysis *a, struct vs_summary **ret_summary)
 	if (a->counters.last_ns > info->started_mono_ns)
 		summary->duration_ns = a->counters.last_ns - info->started_mono_ns;
 	summary->lost = info->lost;
+	summary->marks_dropped = a->counters.marks_dropped;
 	summary->steps = last->step + a->phases.step_ends;
 	summary->devices = devices;
 	for (; summary->device_count < a->counters.count; summary->device_count++) {

@@ -151,6 +151,11 @@ int vs_counters_event(struct vs_counters *counters, struct vs_counter *counter, 
 			struct vs_counter *device = &counters->devices[i];
 			struct vs_point point;
 
+			if (counters->mark_total >= VS_MARKS_MAX) {
+				counters->marks_dropped++;
+				continue;
+			}
+			counters->mark_total++;
 			set_now(device, event, epoch);
 			point = device->now;
 			point.name = mark;

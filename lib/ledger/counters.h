@@ -12,6 +12,13 @@
 #include "tag/phases.h"
 #include <vramshim/events.h>
 
+enum {
+	/* c10's C10_COMPILE_TIME_MAX_GPUS is 120; a larger ordinal is damage. */
+	VS_DEVICES_MAX = 128,
+	/* All devices together: with some 300 bytes each, no job's marks may eat the machine. */
+	VS_MARKS_MAX = 1 << 18,
+};
+
 struct vs_counter { /* of one device */
 	int index;
 	uint64_t context; /* bytes of the CUDA context, counted from the first event on; 0 unknown */
@@ -40,12 +47,13 @@ struct vs_counters {                /* all zero to begin with */
 	struct vs_counter *devices; /* ascending by index */
 	size_t count, capacity;
 	uint64_t last_ns;
+	uint64_t mark_total, marks_dropped;
 };
 
 void vs_counters_release(struct vs_counters *counters);
 
-/* The device's counter, made on first use (*ret_new says so: its facts can then be filled in). NULL when memory is
- * out. Good until the next one is made. */
+/* The counter of a device below VS_DEVICES_MAX, made on first use (*ret_new says so: its facts can then be filled
+ * in). NULL when memory is out. Good until the next one is made. */
 struct vs_counter *vs_counters_device(struct vs_counters *counters, int device, bool *ret_new);
 
 /* Account for one event, after vs_phases_event(). `counter` is the event's device's, or NULL for an event without one

@@ -58,8 +58,8 @@ void vs_cuda_release(struct vs_cuda *cuda);
 /* Account for a CUDA_ALLOC or CUDA_FREE of this device. -ENOMEM. */
 int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, enum vs_owner owner);
 
-/* Whether the allocation that a CUDA_FREE names is this device's: cudaFree() and its kin take an address alone, so such
- * an event's device may be -1. */
+/* Whether the allocation that a CUDA_FREE names is this device's: cudaFree() and its kin take an address alone, so
+ * such an event's device may be -1. */
 bool vs_cuda_holds(const struct vs_cuda *cuda, const struct vramshim_event *event);
 
 /* PyTorch's ranges, ascending; memory for free(3), NULL with count 0 if there are none. -ENOMEM. */

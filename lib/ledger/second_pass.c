@@ -122,6 +122,10 @@ static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, str
 
 	vramshim_trace_rewind(trace);
 	while (!error && (more = vramshim_trace_next(trace, &event)) > 0) {
+		/* The tagger's memory goes with the largest id, so an id that a cut or damaged trace does not define
+		 * is none. */
+		if (event.stack > vramshim_trace_stack_count(trace))
+			event.stack = 0;
 		if (event.type == VRAMSHIM_TORCH_ALLOC || event.type == VRAMSHIM_TORCH_FREE) {
 			const struct vs_site *site = vs_sites_get(sites, event.stack);
 

@@ -108,10 +108,11 @@ struct vs_summary {
 	int world_size;                    /* -1 unknown */
 	const char *host, *python, *torch; /* "" unknown */
 	enum vs_exit exit;
-	uint64_t started_ns;                     /* CLOCK_REALTIME */
-	uint64_t duration_ns;                    /* from the start to the last event */
-	uint64_t lost;                           /* events of all kinds that were not recorded */
-	uint32_t steps;                          /* optimizer steps seen to end */
+	uint64_t started_ns;    /* CLOCK_REALTIME */
+	uint64_t duration_ns;   /* from the start to the last event */
+	uint64_t lost;          /* events of all kinds that were not recorded */
+	uint64_t marks_dropped; /* marks beyond what is kept (times devices): 0 in every ordinary job */
+	uint32_t steps;         /* optimizer steps seen to end */
 	const struct vs_device_summary *devices; /* ascending by index: those with any memory event */
 	size_t device_count;
 };

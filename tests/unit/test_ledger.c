@@ -544,18 +544,51 @@ static void test_cut(void **state)
 	scratch_remove(job.folder);
 }
 
+/* Damaged bytes: any answer but a crash, a hang or a claim on the machine's memory. */
+static void test_damaged(void **state)
+{
+	uint64_t random = 1;
+	struct job job;
+	uint8_t *data, *copy;
+	size_t size, analysed = 0;
+
+	(void)state;
+	job_begin(&job);
+	job_train(&job, 3, true);
+	vs_writer_finish(job.writer);
+	data = read_whole(job.path, &size);
+	copy = malloc(size);
+	assert_non_null(copy);
+	for (unsigned round = 0; round < 400; round++) {
+		struct vramshim_trace *trace;
+		struct vs_summary *summary;
+
+		memcpy(copy, data, size);
+		for (uint64_t i = 1 + random_below(&random, 8); i; i--)
+			copy[random_below(&random, size)] = (uint8_t)random_below(&random, 256);
+		if (vramshim_trace_open_memory(copy, size, &trace))
+			continue;
+		if (!vs_analyse(trace, &(struct vs_analyse_options){.blocks_at = VS_BLOCKS_PEAK}, &summary)) {
+			vs_summary_free(summary);
+			analysed++;
+		}
+		vramshim_trace_close(trace);
+	}
+	assert_true(analysed > 0);
+	free(copy);
+	free(data);
+	free(job.path);
+	scratch_remove(job.folder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_samples),
-	    cmocka_unit_test(test_fragmentation),
-	    cmocka_unit_test(test_cuda),
-	    cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_analyse),
-	    cmocka_unit_test(test_out_of_memory),
-	    cmocka_unit_test(test_caught),
-	    cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_free_without_device),
+	    cmocka_unit_test(test_samples), cmocka_unit_test(test_fragmentation),
+	    cmocka_unit_test(test_cuda),    cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_analyse), cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_caught),  cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_damaged), cmocka_unit_test(test_free_without_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -496,26 +496,66 @@ static void test_light(void **state)
 	TAG(2, GRADIENTS);
 }
 
-/* A hand-written loop: no module, no optimizer, gradients dropped by assignment. */
+/* A hand-written loop: no module, no optimizer, momentum in a list, gradients dropped by assignment. */
 static void test_by_hand(void **state)
 {
 	(void)state;
 	begin();
-	ALLOC(1, NATIVE("at::native::randn"), USER);
-	for (unsigned step = 0; step < 3; step++) {
+	ALLOC(1, NATIVE("at::_ops::randn::call"), USER);
+	for (unsigned step = 0; step < 4; step++) {
+		ALLOC(40 + step, TO, USER);
+		if (step) {
+			FREE(40 + step - 1, USER);
+			FREE(50 + step - 1, USER);
+		}
 		ALLOC(10 + step, MM, USER);
+		ALLOC(50 + step, MM, USER); /* a result that a variable holds on to */
 		ALLOC(20 + step, MM, ENGINE);
 		FREE(10 + step, ENGINE);
 		if (!step)
-			ALLOC(30, NATIVE("at::native::zeros_like"), USER);
+			ALLOC(30, NATIVE("at::_ops::zeros_like::call"), USER);
+		ALLOC(31 + step, MM, USER);
+		FREE(31 + step, USER);
 		FREE(20 + step, USER);
 	}
 	end();
 	TAG(1, WEIGHTS);
-	for (unsigned step = 0; step < 3; step++) {
+	TAG(30, OPTIMIZER);
+	for (unsigned step = 0; step < 4; step++) {
+		TAG(40 + step, INPUTS);
 		TAG(10 + step, ACTIVATIONS);
 		TAG(20 + step, GRADIENTS);
+		DETAIL(31 + step, TEMPORARIES_OTHER);
+		if (step < 3)
+			TAG(50 + step, OUTPUTS);
 	}
+}
+
+/* Data beside modules: on the card before training begins, for the whole of it. */
+static void test_data_in_setup(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	ALLOC(2, NATIVE("at::_ops::randn::call"), USER);
+	ALLOC(3, TO, USER);
+	ALLOC(4, NATIVE("at::_ops::tril::call"), {"/home/me/net.py", "Net.__init__"}, USER);
+	ALLOC(5, RANDINT, {"/home/me/net.py", "Data.__init__"}, USER);
+	ALLOC(6, MM, {"/x/torch/nn/init.py", "kaiming_uniform_"}, USER);
+	FREE(6, USER);
+	for (unsigned step = 0; step < 2; step++) {
+		ALLOC(10 + step, MM, CALL, USER);
+		ALLOC(20 + step, MM, ENGINE);
+		FREE(10 + step, ENGINE);
+		FREE(20 + step, ZERO_GRAD, USER);
+	}
+	end();
+	TAG(1, WEIGHTS);
+	TAG(2, INPUTS);
+	TAG(3, INPUTS);
+	TAG(4, WEIGHTS);
+	TAG(5, INPUTS);
+	DETAIL(6, TEMPORARIES_SETUP);
 }
 
 /* Accumulation: two backwards a step; the second one's contributions are added and freed. */
@@ -613,6 +653,7 @@ int main(void)
 	    cmocka_unit_test(test_unfinished_optimizer),
 	    cmocka_unit_test(test_light),
 	    cmocka_unit_test(test_by_hand),
+	    cmocka_unit_test(test_data_in_setup),
 	    cmocka_unit_test(test_accumulation),
 	    cmocka_unit_test(test_optimizer_in_backward),
 	    cmocka_unit_test(test_lost),
