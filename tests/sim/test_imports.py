@@ -10,9 +10,9 @@ import sys
 SKIPPED = 77  # automake's word for it
 
 # The libraries that are stood in for. Left alone, because they need no device or are opened only on request:
-# NVRTC (a compiler), CUPTI (profiling), cuFile, NVSHMEM, cuRAND, NVBLAS.
-SIMULATED = "cudart cublas cublasLt cudnn cusparse cusparseLt cusolver cufft nccl cuda nvidia-ml".split()
-NAMES = re.compile(r"^(__cuda|cuda|cublas|cudnn|cusparse|cusolver|cufft|nccl|nvml)[A-Z]|^cu[A-Z]|^vramsim_")
+# NVRTC (a compiler), cuFile, NVSHMEM, cuRAND, NVBLAS.
+SIMULATED = "cudart cublas cublasLt cudnn cusparse cusparseLt cusolver cufft nccl cupti cuda nvidia-ml".split()
+NAMES = re.compile(r"^(__cuda|cuda|cublas|cudnn|cusparse|cusolver|cufft|cupti|nccl|nvml)[A-Z]|^cu[A-Z]|^vramsim_")
 IMPORTERS = ["torch/lib/*.so*", "bitsandbytes/*cuda1[23]*.so", "torch/_C*.so", "torchvision/*.so", "torchaudio/**/*.so"]
 
 
@@ -40,7 +40,7 @@ def missing(packages, exported):
             for symbol in sorted(symbols(library, "--undefined-only")):
                 # The driver's library is no part of an environment: its names are told by their form.
                 ours = known.get(symbol) or (re.match(r"^cu[A-Z](?!File)", symbol) and "libcuda.so.1")
-                if ours and symbol not in exported and not symbol.startswith(("cuFile", "cupti")):
+                if ours and symbol not in exported and not symbol.startswith("cuFile"):
                     yield f"{library.name} imports {symbol} of {ours}"
 
 

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUPTI: there is no device activity to trace. Subscribing is refused, and
+ * profilers go on with what the host does.
+ */
+#include "sim/sim.h"
+
+enum { SUCCESS = 0, INVALID_PARAMETER = 1, NOT_SUPPORTED = 27, MAX_LIMIT_REACHED = 12 };
+
+/* What profilers ask first. An error here keeps them from asking more; the real one would start the real CUPTI. */
+VS_API int cuptiGetVersion(uint32_t *version)
+{
+	(void)version;
+	return NOT_SUPPORTED;
+}
+
+VS_API int cuptiGetResultString(int result, const char **text)
+{
+	if (!text)
+		return INVALID_PARAMETER;
+	*text = result == SUCCESS ? "CUPTI_SUCCESS" : "CUPTI_ERROR_NOT_SUPPORTED";
+	return SUCCESS;
+}
+
+VS_API int cuptiGetCallbackName(int domain, uint32_t id, const char **name)
+{
+	(void)domain;
+	(void)id;
+	if (!name)
+		return INVALID_PARAMETER;
+	*name = "";
+	return SUCCESS;
+}
+
+/* No records have come: an iteration over them is at its end. */
+VS_API int cuptiActivityGetNextRecord(uint8_t *buffer, size_t size, void **record)
+{
+	(void)buffer;
+	(void)size;
+	(void)record;
+	return MAX_LIMIT_REACHED;
+}
+
+VS_API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dropped)
+{
+	(void)context;
+	(void)stream;
+	if (!dropped)
+		return INVALID_PARAMETER;
+	*dropped = 0;
+	return SUCCESS;
+}
+
+/* Nothing is recorded, so there is nothing to flush, to correlate or to end. */
+VS_API int cuptiActivityFlushAll(uint32_t flags)
+{
+	(void)flags;
+	return SUCCESS;
+}
+VS_ALIAS(cuptiFinalize, cuptiActivityFlushAll);
+VS_ALIAS(cuptiUnsubscribe, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityDisable, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityPushExternalCorrelationId, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityRegisterCallbacks, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityRegisterTimestampCallback, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivitySetAttribute, cuptiActivityFlushAll);
+
+VS_API int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
+{
+	(void)kind;
+	if (id)
+		*id = 0;
+	return SUCCESS;
+}
+
+#define VS_NONE(name)                                                                                                \
+	VS_API int name(void)                                                                                        \
+	{                                                                                                            \
+		static atomic_flag said = ATOMIC_FLAG_INIT;                                                          \
+                                                                                                                     \
+		return vs_unsupported(&said, #name, NOT_SUPPORTED);                                                  \
+	}
+VS_NONE(cuptiSubscribe)
+VS_NONE(cuptiActivityEnable)
+VS_NONE(cuptiActivityEnableCudaEventDeviceTimestamps)
+VS_NONE(cuptiActivityEnableDriverApi)
+VS_NONE(cuptiActivityEnableRuntimeApi)
+VS_NONE(cuptiEnableCallback)
+VS_NONE(cuptiEnableDomain)
