@@ -79,14 +79,15 @@ static int grow(struct vs_idmap *map)
 int vs_idmap_add(struct vs_idmap *map, struct vs_key key, uint32_t id)
 {
 	struct vs_idmap_table *table = atomic_load_explicit(&map->table, memory_order_relaxed);
+	uint64_t slots = table ? table->mask + 1 : 0;
 
 	if (vs_idmap_full(map))
 		return -ENOSPC;
-	if (!table || (uint64_t)map->count * 2 >= table->mask + 1) {
-		int r = grow(map);
-
-		if (r < 0)
-			return r;
+	/* Without memory to grow, it goes on more slowly for a while; a free slot must remain, where a search ends.
+	 */
+	if ((uint64_t)map->count * 2 >= slots && grow(map) < 0 && (uint64_t)map->count * 8 >= slots * 7) {
+		map->limit = map->count;
+		return -ENOMEM;
 	}
 	put(atomic_load_explicit(&map->table, memory_order_relaxed), key, id);
 	map->count++;

@@ -30,7 +30,8 @@ struct vs_idmap {
 void vs_idmap_init(struct vs_idmap *map, uint32_t limit);
 /* The id of a key; 0 if it has none. Any thread, any time. */
 uint32_t vs_idmap_find(const struct vs_idmap *map, struct vs_key key);
-/* Add a key that is absent; `id` is not 0. One caller at a time. -ENOSPC at the limit, -ENOMEM. */
+/* Add a key that is absent; `id` is not 0. One caller at a time. -ENOSPC at the limit; -ENOMEM, which
+ * makes the present size the limit. */
 int vs_idmap_add(struct vs_idmap *map, struct vs_key key, uint32_t id);
 /* Whether vs_idmap_add() would be refused for the limit. */
 static inline int vs_idmap_full(const struct vs_idmap *map)

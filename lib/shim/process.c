@@ -145,12 +145,23 @@ static uint64_t now_ns(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+/* Another thread is starting the recording: its final state, or STATE_STARTING after a while. */
+static int wait_for_start(struct page *shared)
+{
+	uint64_t begin = now_ns();
+	int state;
+
+	while ((state = atomic_load_explicit(&shared->state, memory_order_acquire)) == STATE_STARTING &&
+	       now_ns() - begin < START_WAIT_NS)
+		sched_yield();
+	return state;
+}
+
 static struct vs_process *process_start(void)
 {
 	struct page *shared = page_get();
 	struct vs_process *process;
 	int state = STATE_NONE;
-	uint64_t begin = 0;
 
 	if (!shared)
 		return NULL;
@@ -162,14 +173,12 @@ static struct vs_process *process_start(void)
 		vs_python_prepare();
 	}
 	if (!atomic_compare_exchange_strong(&shared->state, &state, STATE_STARTING)) {
-		while (state == STATE_STARTING && (!begin || now_ns() - begin < START_WAIT_NS)) {
-			begin = begin ? begin : now_ns();
-			sched_yield();
-			state = atomic_load_explicit(&shared->state, memory_order_acquire);
-		}
+		if (state == STATE_STARTING)
+			state = wait_for_start(shared);
 		return state == STATE_READY ? atomic_load(&shared->process) : NULL;
 	}
-	process = process_new();
+	/* Sequentially consistent, like the pair in unload(): either it sees us starting, or we see it leaving. */
+	process = __atomic_load_n(&vs_recording, __ATOMIC_SEQ_CST) ? process_new() : NULL;
 	if (!process) {
 		vs_recording = false;
 		atomic_store(&shared->state, STATE_OFF);
@@ -219,13 +228,15 @@ __attribute__((constructor)) static void load(void)
 
 __attribute__((destructor)) static void unload(void)
 {
-	struct page *shared = atomic_load(&page);
-	struct vs_process *process = vs_process_peek();
+	struct page *shared;
+	struct vs_process *process;
 
-	if (!process)
+	__atomic_store_n(&vs_recording, false, __ATOMIC_SEQ_CST);
+	shared = atomic_load(&page);
+	if (!shared || wait_for_start(shared) != STATE_READY)
 		return;
+	process = atomic_load(&shared->process);
 	vs_enter();
-	vs_recording = false;
 	atomic_store(&shared->state, STATE_OFF);
 	vs_facts_finish(process);
 	vs_writer_finish(process->writer);

@@ -123,6 +123,6 @@ uint32_t vs_stack_capture(struct vs_process *process, enum vramshim_event_type t
 	id = vs_idmap_find(&process->stacks, key);
 	if (id)
 		return id;
-	stack.truncated = walk.truncated || stack.native_count + 16 > VS_MAX_NATIVE;
+	stack.truncated = walk.truncated || stack.native + stack.native_count == native + VS_MAX_NATIVE;
 	return define(process, key, &stack, &walk);
 }

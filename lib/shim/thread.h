@@ -23,7 +23,7 @@ struct vs_thread {
  * there from the start (LD_PRELOAD), so the space is too. */
 extern __thread struct vs_thread vs_thread __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* False: pass-through. Set once, before any thread exists; cleared for good when recording fails. */
+/* False: pass-through. Set while the library loads, cleared for good when recording fails and at the end. */
 extern bool vs_recording __attribute__((visibility("hidden")));
 
 /* Enter a hook. True when it should record: recording is on, and no hook of this thread is active (a nested

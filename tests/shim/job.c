@@ -162,6 +162,44 @@ API void job_report(uint64_t address, int64_t size)
 	__asm__ volatile(""); /* no tail call: this frame belongs in the stack */
 }
 
+/* Deeper than the recorder keeps. */
+static __attribute__((noinline)) void descend(int depth)
+{
+	if (depth)
+		descend(depth - 1);
+	else
+		report((void *)0x7f0000000000, 512, 512, 2 << 20, CUDA(0));
+	__asm__ volatile("");
+}
+
+API int job_deep(int depth)
+{
+	descend(depth);
+	return 0;
+}
+
+/* Threads that report for as long as the process lives. */
+static void *report_for_ever(void *argument)
+{
+	for (uintptr_t i = 0;; i++) {
+		uintptr_t address = 0x7f0000000000 + ((uintptr_t)argument << 24) + i % 100 * 512;
+
+		report((void *)address, 512, 512, 2 << 20, CUDA(0));
+		report((void *)address, -512, 0, 2 << 20, CUDA(0));
+	}
+	return NULL;
+}
+
+API int job_background(int count)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < count; i++)
+		CHECK(pthread_create(&thread, NULL, report_for_ever, (void *)(uintptr_t)i) == 0);
+	usleep(5000);
+	return 0;
+}
+
 /* Threads that come and go; each also frees from a destructor that runs after the recorder's. */
 static pthread_key_t late;
 

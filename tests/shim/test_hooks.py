@@ -133,6 +133,30 @@ def test_threads():
     assert not threads
 
 
+def test_deep_native_stack():
+    event, = recorded("job_deep", 400).of(TORCH_ALLOC)
+    assert event["truncated"] and 240 < len(event["native"]) <= 256
+    event, = recorded("job_deep", 100).of(TORCH_ALLOC)
+    assert not event["truncated"] and 100 < len(event["native"]) < 200
+
+
+def test_exit_while_threads_report():
+    seen = 0
+    for _ in range(8):
+        # The end may come before the first event: then with no trace, or an empty one, never with part of one.
+        for trace in run("job_background", 3).traces:
+            assert trace.info["clean"] and trace.events[-1]["event"] == EXIT
+            assert all(e["native"] for e in trace.of(TORCH_ALLOC, TORCH_FREE))
+            seen += len(trace.of(TORCH_ALLOC))
+    assert seen > 0
+
+
+def test_size_cap():
+    trace = run("job_threads", 200, 4, env={"VRAMSHIM_MAX_SIZE": "262144"}).traces[0]
+    count = len(trace.of(TORCH_ALLOC, TORCH_FREE))
+    assert trace.info["lost"] > 0 and count + trace.info["lost"] == 200 * 4 * 100, (count, trace.info)
+
+
 def test_signals():
     trace = run("job_signals", 500).traces[0]
     assert trace.info["clean"] and trace.info["lost"] == 0

@@ -7,7 +7,10 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "shim/idmap.h"
 
@@ -147,6 +150,37 @@ static void test_readers_while_growing(void **state)
 	assert_int_equal(atomic_load(&wrong), 0);
 }
 
+/* Last: the process has little address space left after it. */
+static void test_out_of_memory(void **state)
+{
+	struct rlimit limit;
+	struct vs_idmap map;
+	uint32_t count = 0;
+	char text[256] = "";
+	FILE *file;
+	long pages;
+	int r = 0;
+
+	(void)state;
+	vs_idmap_init(&map, 1 << 20);
+	file = fopen("/proc/self/statm", "r");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	pages = strtol(text, NULL, 10);
+	assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
+	limit.rlim_cur = (rlim_t)pages * 4096 + (1 << 20);
+	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+	while (!(r = vs_idmap_add(&map, key_of(count + 1), count + 1)))
+		count++;
+	assert_int_equal(r, -ENOMEM);
+	assert_true(count > 1000 && vs_idmap_full(&map));
+	for (uint32_t i = 1; i <= count; i++)
+		assert_int_equal(vs_idmap_find(&map, key_of(i)), i);
+	assert_int_equal(vs_idmap_find(&map, key_of(count + 1)), 0);
+	assert_int_equal(vs_idmap_add(&map, key_of(count + 1), 1), -ENOSPC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -156,6 +190,7 @@ int main(void)
 	    cmocka_unit_test(test_keys_differ),
 	    cmocka_unit_test(test_text_keys_differ),
 	    cmocka_unit_test(test_readers_while_growing),
+	    cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
