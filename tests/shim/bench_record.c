@@ -2,13 +2,13 @@
  *
  * What recording one event costs, once its stack has been seen before.
  *
- *   bench_record LIBVRAMSHIM [PYTHON]
+ *   bench_record [PYTHON]      default: python3
  *
  * Reports allocations and frees the way PyTorch's allocator does, below about 28 native frames, from 64 different
- * stacks; with PYTHON, also below 40 Python frames. The same work with VRAMSHIM_DISABLE=1 is subtracted. Prints the
+ * stacks; with Python, also below 40 Python frames. The same work with VRAMSHIM_DISABLE=1 is subtracted. Prints the
  * median batch in nanoseconds an event.
  *
- * Built as a program and, for PYTHON to load, as a library: bench_batches() is the measured part.
+ * Built as a program and, for Python to load, as a library: bench_batches() is the measured part.
  */
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -95,33 +95,47 @@ static const char script[] = "import ctypes, sys\n"
                              "    return descend(depth - 1) if depth > 1 else bench(int(sys.argv[3]))\n"
                              "print(descend(int(sys.argv[2])))\n";
 
-/* Run this measurement in a process of its own. */
-static double measure(const char *shim, const char *python, int record)
+enum mode { MODE_OFF, MODE_FULL, MODE_LIGHT };
+
+/* The folder of this program, in the build tree. */
+static int own_folder(char *folder, size_t size)
 {
-	char directory[] = "/tmp/bench_record.XXXXXX", self[4096], library[4200], depth[16], frames[16],
-	     text[64] = "";
-	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1), got;
+	ssize_t length = readlink("/proc/self/exe", folder, size - 1);
+
+	if (length < 0)
+		return -1;
+	folder[length] = '\0';
+	*strrchr(folder, '/') = '\0';
+	return 0;
+}
+
+/* Run this measurement in a process of its own. */
+static double measure(const char *python, enum mode mode)
+{
+	char directory[] = "/tmp/bench_record.XXXXXX", folder[4096], path[4200], depth[16], frames[16], text[64] = "";
 	size_t used = 0;
+	ssize_t got;
 	int fds[2], status;
 	pid_t child;
 
-	if (length < 0 || !mkdtemp(directory) || pipe(fds) < 0)
+	if (own_folder(folder, sizeof(folder)) < 0 || !mkdtemp(directory) || pipe(fds) < 0)
 		return -1;
-	self[length] = '\0';
-	snprintf(library, sizeof(library), "%s.so", self);
 	snprintf(depth, sizeof(depth), "%d", PYTHON_FRAMES - 1);
 	snprintf(frames, sizeof(frames), "%d", NATIVE_FRAMES - PYTHON_NATIVE);
 	child = fork();
 	if (!child) {
-		setenv("LD_PRELOAD", shim, 1);
+		snprintf(path, sizeof(path), "%s/../../lib/shim/libvramshim.so", folder);
+		setenv("LD_PRELOAD", path, 1);
 		setenv("VRAMSHIM_OUT", directory, 1);
-		setenv("VRAMSHIM_DISABLE", record ? "0" : "1", 1);
+		setenv("VRAMSHIM_DISABLE", mode == MODE_OFF ? "1" : "0", 1);
+		setenv("VRAMSHIM_LEVEL", mode == MODE_LIGHT ? "light" : "full", 1);
 		dup2(fds[1], STDOUT_FILENO);
 		close(fds[0]);
+		snprintf(path, sizeof(path), "%s/record_batches.so", folder);
 		if (python)
-			execlp(python, python, "-c", script, library, depth, frames, NULL);
+			execlp(python, python, "-c", script, path, depth, frames, NULL);
 		else
-			execl(self, self, "--child", NULL);
+			execl("/proc/self/exe", "bench_record", "--child", NULL);
 		_exit(127);
 	}
 	close(fds[1]);
@@ -129,36 +143,38 @@ static double measure(const char *shim, const char *python, int record)
 		used += (size_t)got;
 	close(fds[0]);
 	waitpid(child, &status, 0);
-	snprintf(library, sizeof(library), "rm -rf %s", directory);
-	if (system(library) || !used || !WIFEXITED(status) || WEXITSTATUS(status))
+	snprintf(path, sizeof(path), "rm -rf %s", directory);
+	if (system(path) || !used || !WIFEXITED(status) || WEXITSTATUS(status))
 		return -1;
 	return atof(text);
 }
 
-static int show(const char *name, const char *shim, const char *python)
+static int show(const char *name, const char *python, enum mode mode)
 {
-	double off = measure(shim, python, 0), on = measure(shim, python, 1);
+	double off = measure(python, MODE_OFF), on = measure(python, mode);
 
 	if (off < 0 || on < 0) {
 		fprintf(stderr, "bench_record: %s: the measurement failed\n", name);
 		return 1;
 	}
-	printf("%-16s %7.1f ns an event (%.1f recorded, %.1f passed through)\n", name, on - off, on, off);
+	printf("%-34s %6.0f ns an event (passed through: %.0f)\n", name, on - off, off);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
+	const char *python = argc == 2 ? argv[1] : "python3";
+
 	if (argc == 2 && !strcmp(argv[1], "--child")) {
 		printf("%f\n", bench_batches(NATIVE_FRAMES));
 		return 0;
 	}
-	if (argc < 2 || argc > 3) {
-		fprintf(stderr, "usage: bench_record LIBVRAMSHIM [PYTHON]\n");
+	if (argc > 2) {
+		fprintf(stderr, "usage: bench_record [PYTHON]\n");
 		return 2;
 	}
-	if (show("native", argv[1], NULL))
-		return 1;
-	return argc == 3 ? show("native, Python", argv[1], argv[2]) : 0;
+	return show("28 native frames", NULL, MODE_FULL) ||
+	       show("28 native and 40 Python frames", python, MODE_FULL) ||
+	       show("40 Python frames (level light)", python, MODE_LIGHT);
 }
 #endif
