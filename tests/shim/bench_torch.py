@@ -36,7 +36,8 @@ def measure(interpreter, mode):
             env=environment, check=True, stdout=subprocess.PIPE).stdout)
 
 
-for interpreter in sorted(glob.glob(os.path.expanduser("~/.cache/vramshim/*torch*/bin/python"))):
+cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+for interpreter in sorted(glob.glob(cache + "/vramshim/*torch-*[0-9]/bin/python")):
     plain, recorded, history = (measure(interpreter, mode) for mode in ("plain", "recorder", "history"))
     ours, theirs = recorded - plain, history - plain
     print("%s: an allocation and a free %.0f ns, recorded +%.0f, torch's history +%.0f: 1 / %.1f of it"

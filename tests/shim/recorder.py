@@ -92,8 +92,9 @@ def interpreters(minors):
 def torch_environments():
     """[(version, interpreter)] of the private environments that scripts/test makes."""
     found = []
-    for path in sorted(glob.glob(os.path.expanduser("~/.cache/vramshim/*torch*/bin/python"))):
-        match = re.search(r"torch-([0-9.]+)/", path)
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    for path in sorted(glob.glob(cache + "/vramshim/*torch*/bin/python")):
+        match = re.search(r"torch-([0-9.]+)/", path)  # not "...-2.15.0.partial/": that one is being installed
         if match:
             found.append((match.group(1), path))
     return found
@@ -114,5 +115,12 @@ def run_all(namespace):
             traceback.print_exc()
             failed.append(name)
             print("FAILED", name, flush=True)
-    print("%d passed, %d failed" % (len(tests) - len(failed), len(failed)))
-    sys.exit(1 if failed or not tests else 0)
+    finish(len(tests) - len(failed), len(failed))
+
+
+def finish(passed, failed):
+    """Exit, after summing up as cmocka does, so that scripts/test counts the cases of both alike."""
+    print("[  PASSED  ] %d test(s)." % passed)
+    if failed:
+        print("[  FAILED  ] %d test(s)" % failed)
+    sys.exit(1 if failed or not passed else 0)

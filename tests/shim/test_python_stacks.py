@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from recorder import MARK, SKIPPED, Run, interpreters
+from recorder import MARK, SKIPPED, Run, finish, interpreters
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -71,4 +71,4 @@ for minor, interpreter in found:
     except AssertionError as error:
         failed += 1
         print("3.%d FAILED: %s" % (minor, error))
-sys.exit(1 if failed else 0)
+finish(len(found) - failed, failed)
