@@ -15,15 +15,15 @@ struct entry {
 	void (*function)(void);
 };
 
-#define VS_ENTRY(base, since, function) extern void function(void);
+#define E(base, since, function) extern void function(void);
 #include "sim/entries.def"
-#undef VS_ENTRY
+#undef E
 
 static const struct entry entries[] = {
 /* By base name, then version: the search relies on it. */
-#define VS_ENTRY(base, since, function) {#base, since, function},
+#define E(base, since, function) {#base, since, function},
 #include "sim/entries.def"
-#undef VS_ENTRY
+#undef E
 };
 
 static int by_base(const void *key, const void *entry)

@@ -15,7 +15,13 @@
 #include "sim/gpus.h"
 
 /* One export under another name: the per-thread-default-stream twins, older and newer spellings of one ABI. */
-#define VS_ALIAS(alias_name, name) VS_API extern __typeof__(name) alias_name __attribute__((alias(#name), copy(name)))
+#if defined(__has_attribute) && __has_attribute(copy)
+#define VS_COPY_ATTRIBUTES(name) , copy(name)
+#else
+#define VS_COPY_ATTRIBUTES(name)
+#endif
+#define VS_ALIAS(alias_name, name)                                                                                   \
+	VS_API extern __typeof__(name) alias_name __attribute__((alias(#name) VS_COPY_ATTRIBUTES(name)))
 
 struct vs_sim {
 	const struct vs_gpu *gpu;
