@@ -187,21 +187,40 @@ const char *vs_python_version(void)
 	return version ? version : "";
 }
 
-/* The thread's innermost frame, or NULL. */
-static inline const char *current_frame(const struct vs_python_layout *layout)
+/* The thread's state, or NULL. */
+static inline const char *current_thread(void)
 {
-	const char *thread, *frame;
-
 	/* An interpreter on its way out frees the states of threads that still run, and ask for theirs. */
 	if (python.finalizing && python.finalizing())
 		return NULL;
-	thread = python.thread_state();
-	if (!thread)
-		return NULL;
-	frame = load_pointer(thread, layout->thread_frame);
+	return python.thread_state();
+}
+
+/* The thread's innermost frame, or NULL. */
+static inline const char *current_frame(const struct vs_python_layout *layout, const char *thread)
+{
+	const char *frame = load_pointer(thread, layout->thread_frame);
+
 	if (layout->cframe_frame >= 0 && frame)
 		frame = load_pointer(frame, (size_t)layout->cframe_frame);
 	return frame;
+}
+
+/* The layout meets its first frame. Threads without one prove nothing. */
+static int check_once(const struct vs_python_layout *layout, const char *thread)
+{
+	int unchecked = STATE_UNCHECKED;
+	const char *frame;
+
+	if (peek_pointer(thread, layout->thread_frame, &frame) < 0 ||
+	    (layout->cframe_frame >= 0 && frame && peek_pointer(frame, (size_t)layout->cframe_frame, &frame) < 0) ||
+	    !check(frame)) {
+		turn_off();
+		return STATE_OFF;
+	}
+	if (frame)
+		atomic_compare_exchange_strong(&python.state, &unchecked, STATE_READY);
+	return STATE_READY;
 }
 
 static inline int32_t position(const struct vs_python_layout *layout, const char *frame, const char *code)
@@ -228,25 +247,20 @@ static inline struct vs_python_code_identity identity(const struct vs_python_lay
 
 void vs_python_walk(struct vs_python_walk *walk, struct vs_hash *hash)
 {
-	const struct vs_python_layout layout = python.layout;
+	/* Acquire: what vs_python_prepare() found comes with the state. */
 	int state = atomic_load_explicit(&python.state, memory_order_acquire);
-	const char *frame;
+	struct vs_python_layout layout;
+	const char *thread, *frame;
 
 	walk->count = 0;
 	walk->truncated = false;
 	if (state == STATE_ABSENT || state == STATE_OFF)
 		return;
-	frame = current_frame(&layout);
-	if (!frame)
+	layout = python.layout;
+	thread = current_thread();
+	if (!thread || (state == STATE_UNCHECKED && check_once(&layout, thread) != STATE_READY))
 		return;
-	if (state == STATE_UNCHECKED) {
-		if (!check(frame)) {
-			turn_off();
-			return;
-		}
-		atomic_compare_exchange_strong(&python.state, &state, STATE_READY);
-	}
-	for (; frame; frame = load_pointer(frame, layout.frame_previous)) {
+	for (frame = current_frame(&layout, thread); frame; frame = load_pointer(frame, layout.frame_previous)) {
 		struct vs_python_code_identity code_identity;
 		const char *code = untag(load_pointer(frame, layout.frame_code));
 		int32_t instruction;
