@@ -76,6 +76,10 @@ API int job_errors(void)
 	int before = mock_calls;
 	void *a = (void *)1;
 
+	/* The first event is the one that opens files and loads libraries. */
+	errno = 77;
+	report((void *)0x1000, 512, 512, 1 << 21, CUDA(0));
+	CHECK(errno == 77);
 	CHECK(cudaMalloc(&a, (size_t)2 << 30) == 2);
 	CHECK(a == (void *)1);
 	CHECK(cudaMalloc(NULL, 10) == 1);
@@ -190,13 +194,13 @@ static void *report_for_ever(void *argument)
 	return NULL;
 }
 
-API int job_background(int count)
+API int job_background(int count, int microseconds)
 {
 	pthread_t thread;
 
 	for (int i = 0; i < count; i++)
 		CHECK(pthread_create(&thread, NULL, report_for_ever, (void *)(uintptr_t)i) == 0);
-	usleep(5000);
+	usleep((useconds_t)microseconds);
 	return 0;
 }
 

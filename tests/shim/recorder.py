@@ -23,7 +23,7 @@ SKIPPED = 77  # what meson takes for "skipped"
 
 class Trace:
     def __init__(self, path):
-        self.path = path
+        self.path, self.size = path, os.path.getsize(path)
         self.events, self.facts, self.info = [], {}, {}
         stacks = {0: {"native": [], "python": [], "truncated": False}}
         output = subprocess.run([TOOLS + "/show", path], check=True, stdout=subprocess.PIPE).stdout
