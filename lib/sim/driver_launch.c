@@ -7,6 +7,7 @@
 
 #include "sim/launch.h"
 #include "sim/module.h"
+#include "sim/readback.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -121,10 +122,10 @@ VS_API int cuLaunchKernel(void *function, unsigned int grid_x, unsigned int grid
 {
 	int r;
 
-	(void)parameters;
 	(void)extra;
 	if (!function)
 		return CU_INVALID_HANDLE;
+	vs_readback_launched(function, parameters);
 	r = vs_launch((struct vs_dim3){grid_x, grid_y, grid_z}, (struct vs_dim3){block_x, block_y, block_z}, shared,
 	              stream);
 	return r == CU_INVALID_CONFIGURATION ? CU_INVALID_VALUE : r; /* the driver has one code for both */
@@ -142,10 +143,10 @@ struct launch_config {
 
 VS_API int cuLaunchKernelEx(const struct launch_config *config, void *function, void **parameters, void **extra)
 {
-	(void)parameters;
 	(void)extra;
 	if (!config || !function)
 		return CU_INVALID_VALUE;
+	vs_readback_launched(function, parameters);
 	return vs_launch(config->grid, config->block, config->shared, config->stream) ? CU_INVALID_VALUE : CU_OK;
 }
 VS_ALIAS(cuLaunchKernelEx_ptsz, cuLaunchKernelEx);

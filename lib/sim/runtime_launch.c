@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "sim/readback.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -64,8 +65,7 @@ int vs_launch(struct vs_dim3 grid, struct vs_dim3 block, size_t shared, void *st
 VS_API int cudaLaunchKernel(const void *function, struct vs_dim3 grid, struct vs_dim3 block, void **arguments,
                             size_t shared, void *stream)
 {
-	(void)function;
-	(void)arguments;
+	vs_readback_launched(function, arguments);
 	return vs_error(vs_launch(grid, block, shared, stream));
 }
 VS_ALIAS(cudaLaunchKernel_ptsz, cudaLaunchKernel);
@@ -85,10 +85,9 @@ struct launch_config {
 
 VS_API int cudaLaunchKernelExC(const struct launch_config *config, const void *function, void **arguments)
 {
-	(void)function;
-	(void)arguments;
 	if (!config)
 		return vs_error(CU_INVALID_VALUE);
+	vs_readback_launched(function, arguments);
 	return vs_error(vs_launch(config->grid, config->block, config->shared, config->stream));
 }
 VS_ALIAS(cudaLaunchKernelExC_ptsz, cudaLaunchKernelExC);

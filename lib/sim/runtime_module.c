@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "sim/module.h"
+#include "sim/readback.h"
 #include "sim/sim.h"
 
 /* A device variable of a fat binary, by the address of its host shadow. */
@@ -41,9 +42,8 @@ VS_API void __cudaUnregisterFatBinary(void **handle)
 VS_API void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name)
 {
 	(void)handle;
-	(void)host;
 	(void)device;
-	(void)name;
+	vs_readback_register(host, name);
 }
 
 VS_API void __cudaRegisterVar(void **handle, char *shadow, char *address, const char *name, int external, size_t size,
