@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/shadow.h"
 #include "sim/sim.h"
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -186,6 +187,7 @@ DOT(cublasZdotc_v2, 16)
 #define VS_DONE(name)                                                                                                \
 	VS_API int name(struct handle *handle)                                                                       \
 	{                                                                                                            \
+		vs_shadow_forget();                                                                                  \
 		return handle ? SUCCESS : NOT_INITIALIZED;                                                           \
 	}
 #define VS_NONE(name)                                                                                                \

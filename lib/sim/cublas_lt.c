@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/shadow.h"
 #include "sim/sim.h"
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, ALLOC_FAILED = 3, INVALID_VALUE = 7, NOT_SUPPORTED = 15 };
@@ -165,6 +166,7 @@ VS_API int cublasLtMatmulAlgoCheck(void *handle, void *operation, void *a, void 
 
 VS_API int cublasLtMatmul(void *handle)
 {
+	vs_shadow_forget();
 	return handle ? SUCCESS : NOT_INITIALIZED;
 }
 VS_ALIAS(cublasLtMatrixTransform, cublasLtMatmul);

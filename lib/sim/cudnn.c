@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/shadow.h"
 #include "sim/sim.h"
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1001, BAD_PARAM = 2000, NOT_SUPPORTED = 3000, ALLOCATION_FAILED = 4003 };
@@ -127,6 +128,7 @@ VS_ALIAS(cudnnBackendSetAttribute, cudnnBackendInitialize);
 
 VS_API int cudnnBackendExecute(void *handle, void *plan, void *arguments)
 {
+	vs_shadow_forget();
 	return handle && plan && arguments ? SUCCESS : BAD_PARAM;
 }
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
  * NCCL: communicators know their size and rank, collectives are done as soon
- * as they are asked for. A real communicator's own buffers (hundreds of MB)
+ * as they are asked for. Of small metadata (shadow.h) every rank is taken to
+ * send what this one does. A real communicator's own buffers (hundreds of MB)
  * depend on topology and tuning and are not on the books.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/shadow.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -203,12 +205,6 @@ VS_API int ncclMemFree(void *pointer)
 	return !pointer || vs_books_free((uint64_t)(uintptr_t)pointer) == CU_OK ? SUCCESS : UNHANDLED_CUDA_ERROR;
 }
 
-VS_API int ncclGroupStart(void)
-{
-	return SUCCESS;
-}
-VS_ALIAS(ncclGroupEnd, ncclGroupStart);
-
 /* Collectives: the communicator comes before the stream, both last, at places that differ. */
 #define COLLECTIVE(name, before)                                                                                     \
 	VS_API int name(before, struct comm *comm, void *stream)                                                     \
@@ -227,17 +223,101 @@ VS_ALIAS(ncclGroupEnd, ncclGroupStart);
 #define UNUSED_COPY_1 UNUSED_COPY, int x __attribute__((unused))
 #define UNUSED_COPY_2 UNUSED_COPY_1, int y __attribute__((unused))
 
-COLLECTIVE(ncclAllGather, UNUSED_COPY)
 COLLECTIVE(ncclAlltoAll, UNUSED_COPY)
-COLLECTIVE(ncclAllReduce, UNUSED_COPY_1)
 COLLECTIVE(ncclReduceScatter, UNUSED_COPY_1)
-COLLECTIVE(ncclBroadcast, UNUSED_COPY_1)
 COLLECTIVE(ncclGather, UNUSED_COPY_1)
 COLLECTIVE(ncclScatter, UNUSED_COPY_1)
 COLLECTIVE(ncclReduce, UNUSED_COPY_2)
 COLLECTIVE(ncclBcast, UNUSED_4)
 COLLECTIVE(ncclSend, UNUSED_4)
 COLLECTIVE(ncclRecv, UNUSED_4)
+
+/* ncclDataType_t: 0 and 1 bytes, 2 and 3 int, 4 and 5 long, 6 half, 7 float, 8 double, 9 bfloat16, 10 and 11 fp8 */
+static uint64_t type_size(int type)
+{
+	static const unsigned char sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+	return type >= 0 && type < (int)sizeof(sizes) ? sizes[type] : 1;
+}
+
+VS_API int ncclAllGather(const void *from, void *to, size_t count, int type, struct comm *comm, void *stream)
+{
+	uint64_t size = count * type_size(type);
+
+	if (!comm)
+		return INVALID_ARGUMENT;
+	for (int i = 0; i < comm->count; i++)
+		vs_shadow_move((uint64_t)(uintptr_t)to + (uint64_t)i * size, (uint64_t)(uintptr_t)from, size);
+	vs_stream_work(stream);
+	return SUCCESS;
+}
+
+/* A sum over several ranks is not known to one of them. */
+VS_API int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, struct comm *comm, void *stream)
+{
+	(void)op;
+	if (!comm)
+		return INVALID_ARGUMENT;
+	if (comm->count == 1)
+		vs_shadow_move((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, count * type_size(type));
+	else
+		vs_shadow_write((uint64_t)(uintptr_t)to, NULL, count * type_size(type));
+	vs_stream_work(stream);
+	return SUCCESS;
+}
+
+/*
+ * A group of broadcasts, one from each rank, is how PyTorch gathers into
+ * separate tensors: what the others send is taken to be what this rank sends.
+ */
+struct received {
+	uint64_t address;
+	uint64_t size;
+};
+
+static __thread struct {
+	unsigned int depth;
+	struct received own;         /* what this rank sent in this group */
+	struct received others[128]; /* ranks of a large machine; more stay unknown */
+	unsigned int count;
+} group;
+
+VS_API int ncclGroupStart(void)
+{
+	if (!group.depth++) {
+		group.own.size = 0;
+		group.count = 0;
+	}
+	return SUCCESS;
+}
+
+VS_API int ncclGroupEnd(void)
+{
+	if (!group.depth)
+		return INVALID_USAGE;
+	if (--group.depth)
+		return SUCCESS;
+	for (unsigned int i = 0; i < group.count; i++)
+		if (group.others[i].size == group.own.size)
+			vs_shadow_move(group.others[i].address, group.own.address, group.own.size);
+	return SUCCESS;
+}
+
+VS_API int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct comm *comm,
+                         void *stream)
+{
+	struct received received = {(uint64_t)(uintptr_t)to, count * type_size(type)};
+
+	if (!comm)
+		return INVALID_ARGUMENT;
+	vs_shadow_move(received.address, (uint64_t)(uintptr_t)from, received.size);
+	if (group.depth && root == comm->rank)
+		group.own = received;
+	else if (group.depth && group.count < sizeof(group.others) / sizeof(group.others[0]))
+		group.others[group.count++] = received;
+	vs_stream_work(stream);
+	return SUCCESS;
+}
 
 VS_API int ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, struct comm *comm)
 {

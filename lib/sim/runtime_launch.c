@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/readback.h"
+#include "sim/shadow.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -58,6 +59,7 @@ int vs_launch(struct vs_dim3 grid, struct vs_dim3 block, size_t shared, void *st
 		return CU_INVALID_CONFIGURATION;
 	if (shared > (size_t)sim->gpu->shared_optin_kib << 10)
 		return CU_INVALID_VALUE;
+	vs_shadow_forget();
 	vs_stream_work(stream);
 	return CU_OK;
 }

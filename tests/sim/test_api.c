@@ -163,13 +163,19 @@ PASSES(copies)
 
 	memset(from, 5, sizeof(from));
 	memset(to, 7, sizeof(to));
-	CHECK(CALL(cudaMalloc, &device, (size_t)64) == CU_OK);
+	CHECK(CALL(cudaMalloc, &device, (size_t)1024) == CU_OK);
 	CHECK(CALL(cudaMallocManaged, &managed, (size_t)64, 1) == CU_OK);
-	CHECK(CALL(cudaMemcpy, device, from, (size_t)64, VS_COPY_H2D) == CU_OK);
 	CHECK(CALL(cudaMemcpy, to, device, (size_t)32, VS_COPY_D2H) == CU_OK);
 	CHECK(to[0] == 0 && to[31] == 0 && to[32] == 7);
+	/* What the host wrote is there until a kernel might have changed it. */
+	CHECK(CALL(cudaMemcpy, device, from, (size_t)64, VS_COPY_H2D) == CU_OK);
+	CHECK(CALL(cudaMemcpy, device + 256, device + 8, (size_t)32, VS_COPY_D2D) == CU_OK);
+	CHECK(CALL(cudaMemcpy, to, device + 256, (size_t)32, VS_COPY_D2H) == CU_OK && to[0] == 5 && to[31] == 5);
+	CHECK(CALL(cudaMemset, device, 0, (size_t)1) == CU_OK);
+	CHECK(CALL(cudaMemcpy, to, device, (size_t)64, VS_COPY_D2H) == CU_OK && to[0] == 0 && to[63] == 0);
+	CHECK(CALL(cuLaunchKernel, look_up, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL) == CU_OK);
+	CHECK(CALL(cudaMemcpy, to, device + 256, (size_t)32, VS_COPY_DEFAULT) == CU_OK && to[0] == 0 && to[31] == 0);
 	CHECK(CALL(cudaMemcpy, to, from, (size_t)64, VS_COPY_DEFAULT) == CU_OK && to[63] == 5);
-	CHECK(CALL(cudaMemcpy, to, device, (size_t)64, VS_COPY_DEFAULT) == CU_OK && to[63] == 0);
 	CHECK(CALL(cudaMemcpy, managed, from, (size_t)64, VS_COPY_H2D) == CU_OK && managed[63] == 5);
 	CHECK(CALL(cudaMemcpyAsync, to, managed, (size_t)64, VS_COPY_D2H, NULL) == CU_OK && to[63] == 5);
 	CHECK(CALL(cudaMemset, managed, 9, (size_t)64) == CU_OK && managed[0] == 9);
