@@ -275,31 +275,38 @@ struct received {
 	uint64_t size;
 };
 
-static __thread struct {
+struct group {
 	unsigned int depth;
 	struct received own;         /* what this rank sent in this group */
 	struct received others[128]; /* ranks of a large machine; more stay unknown */
 	unsigned int count;
-} group;
+};
+
+/* On the heap: storage of a thread's own is scarce in a library that is opened late. */
+static __thread struct group *group;
 
 VS_API int ncclGroupStart(void)
 {
-	if (!group.depth++) {
-		group.own.size = 0;
-		group.count = 0;
+	if (!group)
+		group = calloc(1, sizeof(*group));
+	if (!group)
+		return SYSTEM_ERROR;
+	if (!group->depth++) {
+		group->own.size = 0;
+		group->count = 0;
 	}
 	return SUCCESS;
 }
 
 VS_API int ncclGroupEnd(void)
 {
-	if (!group.depth)
+	if (!group || !group->depth)
 		return INVALID_USAGE;
-	if (--group.depth)
+	if (--group->depth)
 		return SUCCESS;
-	for (unsigned int i = 0; i < group.count; i++)
-		if (group.others[i].size == group.own.size)
-			vs_shadow_move(group.others[i].address, group.own.address, group.own.size);
+	for (unsigned int i = 0; i < group->count; i++)
+		if (group->others[i].size == group->own.size)
+			vs_shadow_move(group->others[i].address, group->own.address, group->own.size);
 	return SUCCESS;
 }
 
@@ -311,10 +318,10 @@ VS_API int ncclBroadcast(const void *from, void *to, size_t count, int type, int
 	if (!comm)
 		return INVALID_ARGUMENT;
 	vs_shadow_move(received.address, (uint64_t)(uintptr_t)from, received.size);
-	if (group.depth && root == comm->rank)
-		group.own = received;
-	else if (group.depth && group.count < sizeof(group.others) / sizeof(group.others[0]))
-		group.others[group.count++] = received;
+	if (group && group->depth && root == comm->rank)
+		group->own = received;
+	else if (group && group->depth && group->count < sizeof(group->others) / sizeof(group->others[0]))
+		group->others[group->count++] = received;
 	vs_stream_work(stream);
 	return SUCCESS;
 }
