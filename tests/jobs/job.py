@@ -124,6 +124,17 @@ def fsdp2(truth):
     dist.destroy_process_group()
 
 
+def questions(truth):
+    """What a simulated device answers: yes where all is as expected, no where something would be odd."""
+    zeros = torch.zeros(4, device="cuda", dtype=torch.long)
+    loss = torch.zeros((), device="cuda")
+    assert (zeros == 0).all() and (zeros[:1] == 0).all() and zeros.sum() == 4
+    assert not (zeros == 0).any() and not zeros.sum() != 4
+    assert not torch.isnan(loss) and not torch.isinf(loss).any()
+    assert loss.item() == 0
+    truth.mark("asked", inputs=[zeros])
+
+
 def exit_status(truth):
     llama(truth)
     truth.write()
@@ -176,6 +187,7 @@ JOBS = {
     "nf4": nf4,
     "adam8bit": adam8bit,
     "fsdp2": fsdp2,
+    "questions": questions,
     "exit-status": exit_status,
     "out-of-memory": out_of_memory,
     "out-of-memory-caught": out_of_memory_caught,

@@ -36,6 +36,7 @@ CASES = {
     "nf4": ORDINARY,
     "adam8bit": ORDINARY,
     "fsdp2": ORDINARY._replace(gpu="H100-80"),
+    "questions": ORDINARY,
     "exit-status": ORDINARY._replace(status=7),
     "out-of-memory": Case("T4", {}, 1, "oom"),
     "out-of-memory-caught": ORDINARY._replace(gpu="T4"),
