@@ -132,7 +132,7 @@ def questions(truth):
     assert not (zeros == 0).any() and not zeros.sum() != 4
     assert not torch.isnan(loss) and not torch.isinf(loss).any()
     assert loss.item() == 0
-    truth.mark("asked", inputs=[zeros])
+    truth.mark("asked")
 
 
 def exit_status(truth):
