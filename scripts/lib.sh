@@ -115,7 +115,7 @@ python_env()
 	esac
 	name=python$version-torch-$torch
 	folder=$cache/$name
-	partial=$cache/$name.partial
+	partial=$cache/partial-$name
 	hash=$(sha256sum <"$requirements" | cut -d' ' -f1)
 	mkdir -p "$cache"
 	(
@@ -126,7 +126,7 @@ python_env()
 		say "installing PyTorch $torch into $folder (about 5 GB, some minutes, once)"
 		make_env "$partial" "$folder" "$requirements" && echo "$hash" >"$partial/complete" &&
 			rm -rf "$folder" && mv "$partial" "$folder"
-	) 9>"$cache/$name.lock" || die "the environment $folder could not be made: see above, then run this again"
+	) 9>"$cache/lock-$name" || die "the environment $folder could not be made: see above, then run this again"
 	echo "$folder/bin/python"
 }
 

@@ -4,7 +4,8 @@
  * run, so device memory reads as zeros; but a job that asks whether something
  * holds for *all* elements branches on the answer, and "no" is the rare branch:
  * attention masks are built only if some token is padding, or some sequence is
- * packed. So all() answers as it would over nothing, true; any() too, false.
+ * packed. So all() answers as it would over nothing, true; any() too, false;
+ * and 64-bit integers, which is what counts of elements are, compare as equal.
  */
 #ifndef VS_SIM_READBACK_H
 #define VS_SIM_READBACK_H
