@@ -7,19 +7,16 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/vramshim
 
-# What the build needs: Debian's package, and how to see that it is there (a command, or a pkg-config name), so that
-# a machine which got it in another way is as good.
+# What is needed: Debian's package, and how to see that it is there (a command, a pkg-config name, a library that the
+# recorder opens in the job), so that a machine which got it in another way is as good.
 packages=(
 	'gcc command:cc'
 	'pkg-config command:pkg-config'
 	'meson command:meson'
 	'ninja-build command:ninja'
 	'libcmocka-dev module:cmocka'
-	'libjemalloc-dev module:jemalloc'
-	'libunwind-dev module:libunwind'
-	'libzstd-dev module:libzstd'
+	'libunwind8 library:libunwind.so.8'
 	'libelf-dev module:libelf'
-	'libdw-dev module:libdw'
 	'libjansson-dev module:jansson'
 )
 
@@ -44,6 +41,7 @@ missing_packages()
 		case $probe in
 		command:*) command -v "${probe#*:}" >/dev/null || names+=("$package") ;;
 		module:*) pkg-config --exists "${probe#*:}" 2>/dev/null || names+=("$package") ;;
+		library:*) PATH=$PATH:/sbin ldconfig -p | grep -qF "${probe#*:} " || names+=("$package") ;;
 		esac
 	done
 	echo "${names[*]}"
