@@ -52,9 +52,10 @@ static int number_fact(const struct vramshim_trace *trace, const char *key)
 
 static int first_event(struct analysis *a, const struct vramshim_event *event)
 {
-	bool torch = event->type == VRAMSHIM_TORCH_ALLOC || event->type == VRAMSHIM_TORCH_FREE;
+	bool torch = event->type == VRAMSHIM_TORCH_ALLOC || event->type == VRAMSHIM_TORCH_FREE ||
+	             event->type == VRAMSHIM_TORCH_OOM;
 	bool cuda = event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_CUDA_FREE;
-	bool memory = torch || cuda || event->type == VRAMSHIM_TORCH_OOM || event->type == VRAMSHIM_MEMINFO;
+	bool memory = torch || cuda || event->type == VRAMSHIM_MEMINFO;
 	struct vs_counter *counter = NULL;
 	enum vs_owner owner = VS_OWNER_PYTORCH;
 	const char *mark = NULL;
@@ -114,14 +115,20 @@ static int outside(const struct vramshim_trace *trace, const struct vs_counter *
 {
 	struct vs_library_bytes *libraries = calloc(VS_OWNER_COUNT, sizeof(*libraries));
 	const char *source = device_fact(trace, counter->index, "context_source");
+	uint64_t bytes[VS_OWNER_COUNT];
 	size_t count = 0;
 
 	if (!libraries)
 		return -ENOMEM;
+	memcpy(bytes, counter->by_owner_at_max, sizeof(bytes));
+	if (!counter->allocations) { /* without a stack it counts as PyTorch's, whose allocator was not at work */
+		bytes[VS_OWNER_OTHER] += bytes[VS_OWNER_PYTORCH];
+		bytes[VS_OWNER_PYTORCH] = 0;
+	}
 	for (int owner = 0; owner < VS_OWNER_COUNT; owner++)
-		if (owner != VS_OWNER_PYTORCH && counter->by_owner_at_max[owner])
-			libraries[count++] = (struct vs_library_bytes){vs_owner_name((enum vs_owner)owner),
-			                                               counter->by_owner_at_max[owner]};
+		if (owner != VS_OWNER_PYTORCH && bytes[owner])
+			libraries[count++] =
+			    (struct vs_library_bytes){vs_owner_name((enum vs_owner)owner), bytes[owner]};
 	qsort(libraries, count, sizeof(*libraries), by_bytes);
 	*ret_outside = (struct vs_outside){
 	    .context = counter->context,

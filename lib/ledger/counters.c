@@ -93,6 +93,7 @@ static int out_of_memory(struct vs_counter *counter, const struct vramshim_event
 	counter->now.allocated = event->allocated;
 	counter->now.reserved = event->reserved;
 	oom.at = counter->now;
+	oom.free_known = counter->free_is_fresh || counter->total;
 	/* PyTorch asks the driver for the free memory just before it reports. */
 	if (counter->free_is_fresh)
 		oom.free = counter->free_sampled;

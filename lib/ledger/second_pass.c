@@ -126,7 +126,8 @@ static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, str
 		 * is none. */
 		if (event.stack > vramshim_trace_stack_count(trace))
 			event.stack = 0;
-		if (event.type == VRAMSHIM_TORCH_ALLOC || event.type == VRAMSHIM_TORCH_FREE) {
+		if (event.type == VRAMSHIM_TORCH_ALLOC || event.type == VRAMSHIM_TORCH_FREE ||
+		    event.type == VRAMSHIM_TORCH_OOM) {
 			const struct vs_site *site = vs_sites_get(sites, event.stack);
 
 			error = site ? vs_tagger_event(tagger, &event, site) : -ENOMEM;

@@ -62,6 +62,7 @@ struct vs_oom_event {
 	struct vs_point at;
 	uint64_t requested;
 	uint64_t free;         /* on the card: the driver's figure if it was just asked, else total - device */
+	bool free_known;       /* the driver was asked, or the card's size is known */
 	uint64_t largest_free; /* the largest free piece inside what PyTorch had reserved */
 	uint32_t stack;
 	bool caught; /* the job went on and allocated again */

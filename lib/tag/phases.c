@@ -70,7 +70,8 @@ int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event
 			return open_epoch(phases, VS_PHASE_ZERO_GRAD, event->sequence);
 		return 0;
 	}
-	if (event->type != VRAMSHIM_TORCH_ALLOC)
+	/* What did not fit was asked for by the same code: it is often the first of its phase. */
+	if (event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_OOM)
 		return 0;
 
 	context = vs_phases_context(phases, event, site);

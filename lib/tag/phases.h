@@ -3,7 +3,7 @@
  * The phases of a training job and its steps, read off the stream of events.
  *
  * An epoch is one unbroken stretch of one phase. Only allocations open an
- * epoch (and frees in zero_grad): a late free on another thread says nothing
+ * epoch, refused ones too (and frees in zero_grad): a late free on another thread says nothing
  * about what the job is doing. A step ends when, after an optimizer or
  * zero_grad, the next forward or backward begins.
  */
@@ -35,7 +35,7 @@ struct vs_phases { /* start with all zero, then vs_phases_init() */
 int vs_phases_init(struct vs_phases *phases, uint32_t main_thread);
 void vs_phases_release(struct vs_phases *phases);
 
-/* Account for one event; only PyTorch's allocations and frees matter. -ENOMEM. */
+/* Account for one event; only PyTorch's own matter. -ENOMEM. */
 int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event, const struct vs_site *site);
 
 /* The activity of an event, where even an empty stack counts: autograd's threads have no Python frames, so with

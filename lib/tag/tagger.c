@@ -181,6 +181,8 @@ int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event
 	uint32_t index;
 	int error;
 
+	if (event->type == VRAMSHIM_TORCH_OOM)
+		return vs_phases_event(&tagger->phases, event, site);
 	if ((event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_FREE) || !event->address)
 		return 0;
 	error = vs_phases_event(&tagger->phases, event, site);

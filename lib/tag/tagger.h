@@ -29,7 +29,7 @@ int vs_tagger_new(const struct vs_tagger_ops *ops, struct vs_tagger **ret_tagger
 /* Accepts NULL. */
 void vs_tagger_free(struct vs_tagger *tagger);
 
-/* Feed one event; types other than PyTorch's allocations and frees are ignored. `site` is that of event->stack and is
+/* Feed one event; types other than PyTorch's are ignored. `site` is that of event->stack and is
  * copied. -ENOMEM, or what a verdict returned. */
 int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site);
 

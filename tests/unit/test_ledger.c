@@ -461,6 +461,34 @@ static void test_out_of_memory(void **state)
 	vramshim_trace_close(trace);
 }
 
+/* What is refused is often the first request of its phase: of an optimizer's state, say. */
+static void test_out_of_memory_begins_a_phase(void **state)
+{
+	const struct vs_oom_event *oom;
+	struct vramshim_trace *trace;
+	struct vs_summary *summary;
+	struct job job;
+
+	(void)state;
+	job_begin(&job);
+	get(&job, job.main, 0, 10, job.load);
+	get(&job, job.main, 41, 7, job.forward);
+	get(&job, job.autograd, 10, 10, job.backward);
+	put(&job, job.autograd, 41, job.backward);
+	job_event(&job, job.main,
+	          (struct vramshim_event){.type = VRAMSHIM_TORCH_OOM, .size = 1 << 21, .stack = job.state});
+	trace = job_end(&job);
+	assert_int_equal(vs_analyse(trace, NULL, &summary), 0);
+	oom = &summary->devices[0].ooms[0];
+	assert_int_equal(oom->at.phase, VS_PHASE_OPTIMIZER);
+	assert_int_equal(oom->at.step, 0);
+	assert_int_equal(oom->at.tags[VS_TAG_GRADIENTS], 10 * UNIT);
+	assert_true(oom->free_known); /* from the card's size */
+	assert_int_equal(oom->free, TOTAL - CONTEXT);
+	vs_summary_free(summary);
+	vramshim_trace_close(trace);
+}
+
 /* An error that the job survives. */
 static void test_caught(void **state)
 {
@@ -584,11 +612,17 @@ static void test_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_samples), cmocka_unit_test(test_fragmentation),
-	    cmocka_unit_test(test_cuda),    cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_analyse), cmocka_unit_test(test_out_of_memory),
-	    cmocka_unit_test(test_caught),  cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_damaged), cmocka_unit_test(test_free_without_device),
+	    cmocka_unit_test(test_samples),
+	    cmocka_unit_test(test_fragmentation),
+	    cmocka_unit_test(test_cuda),
+	    cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_analyse),
+	    cmocka_unit_test(test_out_of_memory),
+	    cmocka_unit_test(test_out_of_memory_begins_a_phase),
+	    cmocka_unit_test(test_caught),
+	    cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_damaged),
+	    cmocka_unit_test(test_free_without_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
