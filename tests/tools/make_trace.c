@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * Writes a small trace for the tests of the command line: make_trace FILE [killed|running|oom|capped]. A job of three
- * steps with weights, an optimizer, and activations of 16 MiB a step; "killed" stops in the third step, "running"
- * stays there until its standard input ends, "oom" runs out of memory in it, "capped" loses events to the size limit.
- * Prints the allocated peak in bytes.
+ * Writes a small trace for the tests of the command line: make_trace FILE [SCENARIO]. A job of three steps with
+ * weights, an optimizer, and activations of 16 MiB a step; "killed" stops in the third step, "running" stays there
+ * until its standard input ends, "oom" runs out of memory in it, "capped" loses events to the size limit. "frozen"
+ * has an optimizer for few of the weights, "inference" has none, "cuda" never asks PyTorch for memory, "unattributed"
+ * has a library's memory without a stack beside PyTorch's. Prints the allocated peak in bytes.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "trace/writer.h"
 
@@ -52,7 +54,7 @@ static void torch_event(struct job *job, enum vramshim_event_type type, uint64_t
 	vs_log_append(job->log, &event);
 }
 
-static uint64_t allocate(struct job *job, uint64_t size, uint32_t id)
+static uint64_t allocate_cuda(struct job *job, uint64_t size, uint32_t id)
 {
 	uint64_t address = job->next_address;
 
@@ -67,6 +69,13 @@ static uint64_t allocate(struct job *job, uint64_t size, uint32_t id)
 	};
 	vs_log_append(job->log, &segment);
 	job->next_address += size;
+	return address;
+}
+
+static uint64_t allocate(struct job *job, uint64_t size, uint32_t id)
+{
+	uint64_t address = allocate_cuda(job, size, id);
+
 	job->allocated += size;
 	job->reserved += size;
 	if (job->allocated > job->peak)
@@ -122,6 +131,8 @@ int main(int argc, char **argv)
 	                                      "/home/me/train.py",
 	                                      "train",
 	                                      NULL};
+	static const char *const backward[] = {"/site-packages/torch/autograd/graph.py", "_engine_run_backward",
+	                                       "/home/me/train.py", "train", NULL};
 	static const char *const optimizer[] = {"/site-packages/torch/optim/adamw.py",
 	                                        "_multi_tensor_adamw",
 	                                        "/site-packages/torch/optim/adamw.py",
@@ -135,9 +146,16 @@ int main(int argc, char **argv)
 
 	if (argc < 2 || vs_writer_open(argv[1], strcmp(scenario, "capped") ? 0 : 256 << 10, &job.writer) < 0)
 		return 1;
-	job.log = vs_log_new(job.writer, 1);
+	job.log = vs_log_new(job.writer, (uint32_t)getpid());
 	facts(&job);
 	uint32_t at_setup = stack(&job, setup), at_forward = stack(&job, forward), at_step = stack(&job, optimizer);
+	uint32_t at_backward = stack(&job, backward);
+	if (!strcmp(scenario, "cuda") || !strcmp(scenario, "unattributed"))
+		allocate_cuda(&job, 48 * MIB, 0);
+	if (!strcmp(scenario, "cuda")) {
+		vs_writer_finish(job.writer);
+		return puts("0") < 0;
+	}
 	for (unsigned i = 0; i < LAYERS; i++)
 		allocate(&job, 32 * MIB, at_setup);
 	mark(&job, "built");
@@ -150,10 +168,14 @@ int main(int argc, char **argv)
 			torch_event(&job, VRAMSHIM_TORCH_OOM, 0, 2048 * MIB, at_forward);
 			break;
 		}
+		if (strcmp(scenario, "inference"))
+			release(&job, allocate(&job, 1 * MIB, at_backward), 1 * MIB, at_backward);
 		for (unsigned i = 0; i < LAYERS; i++)
 			release(&job, activations[i], 4 * MIB, at_forward);
+		if (!strcmp(scenario, "inference"))
+			continue;
 		for (unsigned i = 0; i < 2 * LAYERS && step == 0; i++)
-			allocate(&job, 32 * MIB, at_step);
+			allocate(&job, strcmp(scenario, "frozen") ? 32 * MIB : MIB, at_step);
 		uint64_t temporary = allocate(&job, 1 * MIB, at_step);
 		release(&job, temporary, 1 * MIB, at_step);
 		mark(&job, "step, done");

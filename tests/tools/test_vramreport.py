@@ -80,7 +80,7 @@ class Usage(Case):
                 self.refused("report", path, f"{option}={value}", names=[option])
         for value in ("0", "-1", "x"):
             self.refused("stacks", path, f"--id={value}", names=["--id"])
-        self.refused("stacks", path, "--id", 1000000, names=["no such stack", "from 1 to 3"])
+        self.refused("stacks", path, "--id", 1000000, names=["no such stack", "from 1 to 4"])
         self.refused("report", path, "--layers", 2, "--hidden", 64, "--heads", 4, "--batch", 1, names=["--seq"])
         self.refused("report", path, "--batch", 1, "--seq", 5, names=["--layers"])
 
@@ -191,6 +191,39 @@ class Report(Case):
         self.assertEqual(oom["requested_bytes"], 2 << 30)
         self.assertIn("2.00 GiB were asked for", run(self.run_folder / "oom.vst").stdout)
 
+    def words(self, scenario, *arguments):
+        """The report as one line: where its lines break does not matter."""
+        path, _ = self.trace(scenario, f"{scenario}{len(arguments)}.vst")
+        return " ".join(run(path, *arguments).stdout.split())
+
+    def test_who_ran_out_of_memory(self):
+        before, after = self.words("oom").split("Peak allocated", 1)
+        self.assertIn("LlamaMLP.forward modeling_llama.py", before)
+        self.assertEqual(self.json(self.run_folder)["processes"][0]["devices"][0]["oom"][0]["stack"], 2)
+
+    def test_what_the_paper_takes_for_granted(self):
+        self.assertNotIn("The paper takes it", self.words("clean"))
+        self.assertIn("the optimizer never held more than 8.00 MiB: frozen weights", self.words("frozen"))
+        text = self.words("inference")
+        self.assertIn("no whole optimizer step was seen", text)
+        self.assertIn("ended in order. No optimizer step was seen", text)
+        self.assertIn("which its total lacks", text)
+        shape = ("--layers", 2, "--hidden", 64, "--heads", 4, "--batch", 1, "--seq", 5)
+        self.assertNotIn("which its total lacks", self.words("inference", *shape))
+
+    def test_without_pytorch(self):
+        text = self.words("cuda")
+        self.assertIn("PyTorch's allocator gave out nothing here; at most 148.00 MiB were in use", text)
+        self.assertNotIn("estimate", text)
+        (device,) = self.json(self.run_folder)["processes"][0]["devices"]
+        self.assertEqual(device["outside_pytorch"]["by_library"], {"other": 48 << 20})
+
+    def test_segments_that_do_not_add_up(self):
+        self.assertIn("in whole segments", self.words("clean"))
+        text = self.words("unattributed")
+        self.assertNotIn("empty_cache", text)
+        self.assertIn("do not add up", text)
+
     def test_while_it_runs(self):
         path = self.run_folder / "running.vst"
         job = subprocess.Popen([MAKE_TRACE, path, "running"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -208,6 +241,7 @@ class Report(Case):
         self.assertGreater(device["events"]["lost"], 0)
         self.assertEqual(device["max"]["allocated_bytes"], peak)
         self.assertIn("Incomplete: ", run(path).stdout)
+        self.assertIn("after 3 recorded optimizer steps", " ".join(run(path).stdout.split()))
 
     def test_estimate(self):
         path, _ = self.trace()
@@ -337,7 +371,7 @@ class Dump(Case):
         text = run("dump", path).stdout.splitlines()
         self.assertEqual(sum(line.startswith("event ") for line in text), len(process["events"]))
         self.assertEqual(sum(line.startswith("fact ") for line in text), len(process["facts"]))
-        self.assertEqual(sum(line.startswith("stack ") for line in text), 3)
+        self.assertEqual(sum(line.startswith("stack ") for line in text), 4)
         self.assertIn('fact command:1 = train "it",\\x1b[31m now.py', text)
         self.assertEqual(process["events"][-1]["type"], "exit")
         sequences = [event["sequence"] for event in process["events"]]

@@ -31,7 +31,7 @@ enum vs_estimate_line {
 
 struct vs_estimate {
 	uint64_t parameters;
-	uint64_t parameter_bytes;             /* 0: the count was given, the size of one does not matter */
+	uint64_t parameter_bytes;             /* of one weight: which way the 16 bytes are split */
 	const char *basis;                    /* how the size was concluded, static: "said by --param-bytes", ... */
 	bool assumed;                         /* the recording does not decide it */
 	bool activations;                     /* the shape is known */

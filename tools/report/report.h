@@ -21,6 +21,8 @@ void vs_report_device(const struct vs_screen *screen, const struct vs_subject *s
                       const struct vs_device_summary *device, const struct vs_report_options *options);
 /* A line for each process and device. */
 void vs_report_overview(const struct vs_screen *screen, const struct vs_subjects *subjects);
+/* The frames of a stack that tell a person where it is; nothing for an unknown or empty one. */
+void vs_report_stack(const struct vs_screen *screen, const struct vs_subject *subject, uint32_t id);
 /* The sections that are tables of their own. */
 void vs_report_steps(const struct vs_screen *screen, const struct vs_device_summary *device, bool all);
 void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *subject,

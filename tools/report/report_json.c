@@ -106,10 +106,14 @@ static void steps(struct vs_json *json, const struct vs_device_summary *device)
 		vs_json_unsigned(json, "requested_bytes", oom->requested);
 		vs_json_unsigned(json, "allocated_bytes", oom->at.allocated);
 		vs_json_unsigned(json, "reserved_bytes", oom->at.reserved);
-		vs_json_unsigned(json, "free_bytes", oom->free);
+		if (oom->free_known)
+			vs_json_unsigned(json, "free_bytes", oom->free);
+		else
+			vs_json_null(json, "free_bytes");
 		vs_json_unsigned(json, "step", oom->at.step);
 		vs_json_string(json, "phase", vs_phase_name(oom->at.phase));
 		vs_json_bool(json, "caught", oom->caught);
+		vs_json_unsigned(json, "stack", oom->stack);
 		vs_json_end(json);
 	}
 	vs_json_end(json);

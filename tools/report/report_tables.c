@@ -48,8 +48,8 @@ void vs_report_overview(const struct vs_screen *screen, const struct vs_subjects
 				vs_table_style(table, VS_RED);
 		}
 	}
-	fprintf(screen->out, "%s%zu processes, highest of each:%s\n", vs_screen_style(screen, VS_BOLD),
-	        subjects->count, vs_screen_style(screen, VS_PLAIN));
+	fprintf(screen->out, "%s%zu process%s, highest of each GPU:%s\n", vs_screen_style(screen, VS_BOLD),
+	        subjects->count, subjects->count == 1 ? "" : "es", vs_screen_style(screen, VS_PLAIN));
 	vs_table_print(table, screen, 2);
 	fprintf(screen->out, "\n");
 }
@@ -177,6 +177,19 @@ static void print_telling(const struct vs_screen *screen, const struct vs_tellin
 	fprintf(screen->out, "%s\n", vs_screen_style(screen, VS_PLAIN));
 }
 
+void vs_report_stack(const struct vs_screen *screen, const struct vs_subject *subject, uint32_t id)
+{
+	const struct vs_frame *frames;
+	struct vs_telling telling = {0};
+	size_t count;
+
+	if (vs_symbol_stack(subject->symbols, id, &frames, &count) < 0)
+		return;
+	vs_frames_telling(frames, count, &telling);
+	if (telling.count)
+		print_telling(screen, &telling);
+}
+
 void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *subject,
                       const struct vs_device_summary *device)
 {
@@ -187,50 +200,63 @@ void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *s
 	vs_screen_title(screen, "Call stacks that hold the most at the peak");
 	for (size_t i = 0; i < device->stack_count; i++) {
 		const struct vs_stack_bytes *stack = &device->stacks[i];
-		const struct vs_frame *frames;
-		struct vs_telling telling = {0};
-		size_t count;
 
 		fprintf(screen->out, "  %10s %3.0f%%  %s, %" PRIu64 " block%s, stack %" PRIu32 "\n",
 		        vs_size_format(stack->bytes, size),
 		        device->peak.allocated ? 100.0 * stack->bytes / device->peak.allocated : 0,
 		        stack->detail ? vs_detail_path(stack->detail) : vs_tag_name(stack->tag), stack->blocks,
 		        stack->blocks == 1 ? "" : "s", stack->stack);
-		if (vs_symbol_stack(subject->symbols, stack->stack, &frames, &count) < 0)
-			continue;
-		vs_frames_telling(frames, count, &telling);
-		if (telling.count)
-			print_telling(screen, &telling);
+		vs_report_stack(screen, subject, stack->stack);
 	}
 }
 
-/* The paper counts everything at once; at the peak the gradients may not have been made yet. */
-static void explain_gradients(const struct vs_screen *screen, const struct vs_device_summary *device,
-                              const struct vs_estimate *estimate)
+/* The paper counts everything at once and takes it that all parameters are trained, with Adam: say where this job is
+ * not like that. A tenth of what the paper has is as good as nothing. */
+static void explain_training(const struct vs_screen *screen, const struct vs_subject *subject,
+                             const struct vs_device_summary *device, const struct vs_estimate *estimate)
 {
-	uint64_t most = 0;
+	uint64_t gradients = 0, optimizer = device->end.tags[VS_TAG_OPTIMIZER];
+	uint64_t little = estimate->paper[VS_ESTIMATE_GRADIENTS] / 10;
+	/* One that did not come to its end counts as seen. */
+	bool amid = subject->summary->exit != VS_EXIT_CLEAN && device->end.phase == VS_PHASE_OPTIMIZER;
 	char size[VS_SIZE_MAX];
 	size_t step = 0;
 
 	for (size_t i = 0; i < device->step_count; i++) {
-		if (device->steps[i].tags[VS_TAG_GRADIENTS] > most) {
-			most = device->steps[i].tags[VS_TAG_GRADIENTS];
+		const uint64_t *tags = device->steps[i].tags;
+		if (tags[VS_TAG_OPTIMIZER] > optimizer)
+			optimizer = tags[VS_TAG_OPTIMIZER];
+		if (tags[VS_TAG_GRADIENTS] > gradients) {
+			gradients = tags[VS_TAG_GRADIENTS];
 			step = i;
 		}
 	}
-	if (device->peak.tags[VS_TAG_GRADIENTS] > estimate->paper[VS_ESTIMATE_GRADIENTS] / 10)
-		return;
-	if (most > estimate->paper[VS_ESTIMATE_GRADIENTS] / 10)
+	if (subject->summary->steps <= amid)
 		vs_screen_text(
 		    screen, 2,
-		    "  The gradients are not there at this peak; at the peak of step %" PRIu32 " (%s) they were %s.",
-		    device->steps[step].step, vs_phase_name(device->steps[step].phase), vs_size_format(most, size));
+		    "  The paper takes it that all parameters are trained with Adam; no whole optimizer step "
+		    "was seen here.");
+	else if (optimizer / VS_PAPER_MOMENTS < estimate->parameters / 2)
+		vs_screen_text(
+		    screen, 2,
+		    "  The paper takes it that all parameters are trained with Adam; here the optimizer never "
+		    "held more than %s: frozen weights (LoRA), or an optimizer with less state.",
+		    vs_size_format(optimizer, size));
+	if (device->peak.tags[VS_TAG_GRADIENTS] > little)
+		return;
+	if (gradients > little)
+		vs_screen_text(screen, 2,
+		               "  The gradients are not there at this peak; at the peak of step %" PRIu32
+		               " (%s) they were %s.",
+		               device->steps[step].step, vs_phase_name(device->steps[step].phase),
+		               vs_size_format(gradients, size));
 	else
-		vs_screen_text(screen, 2, "  The gradients are not there at this peak.");
+		vs_screen_text(screen, 2, "  There were hardly any gradients at this peak.");
 }
 
-static void explain_estimate(const struct vs_screen *screen, const struct vs_device_summary *device,
-                             const struct vs_estimate_request *request, const struct vs_estimate *estimate)
+static void explain_estimate(const struct vs_screen *screen, const struct vs_subject *subject,
+                             const struct vs_device_summary *device, const struct vs_estimate_request *request,
+                             const struct vs_estimate *estimate)
 {
 	char parameters[VS_SIZE_MAX], linear[VS_SIZE_MAX], scores[VS_SIZE_MAX], layer[VS_SIZE_MAX];
 
@@ -255,11 +281,14 @@ static void explain_estimate(const struct vs_screen *screen, const struct vs_dev
 	} else {
 		vs_screen_text(
 		    screen, 2,
-		    "  For the activations on paper: --config config.json --batch B --seq S, or --layers --hidden "
-		    "--heads.");
+		    "  For the activations on paper, which its total lacks: --config config.json --batch B --seq S, "
+		    "or --layers --hidden --heads.");
 	}
-	vs_screen_text(screen, 2, "  Measured is what there was at the peak; the difference is measured - paper.");
-	explain_gradients(screen, device, estimate);
+	vs_screen_text(
+	    screen, 2,
+	    "  Measured is what there was at the peak; the difference is measured - paper. Outputs count as "
+	    "activations.");
+	explain_training(screen, subject, device, estimate);
 }
 
 void vs_report_estimate(const struct vs_screen *screen, const struct vs_subject *subject,
@@ -280,7 +309,7 @@ void vs_report_estimate(const struct vs_screen *screen, const struct vs_subject 
 		                   : "The numbers given are too large.");
 		return;
 	}
-	explain_estimate(screen, device, request, &estimate);
+	explain_estimate(screen, subject, device, request, &estimate);
 	struct vs_table *table = vs_table_new(",B/param,paper,,measured,B/param,difference", kinds);
 	for (unsigned i = 0; i < VS_ESTIMATE_LINES; i++) {
 		bool known = i != VS_ESTIMATE_OTHER && (i != VS_ESTIMATE_ACTIVATIONS || estimate.activations);

@@ -101,18 +101,21 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 {
 	const struct vs_summary *summary = subject->summary;
 	char when[64], asked[VS_SIZE_MAX], allocated[VS_SIZE_MAX], reserved[VS_SIZE_MAX], available[VS_SIZE_MAX];
+	char left[64] = "";
 	const char *red = vs_screen_style(screen, VS_RED), *plain = vs_screen_style(screen, VS_PLAIN);
 
 	if (device->oom_count) {
 		const struct vs_oom_event *oom = &device->ooms[device->oom_count - 1];
 		const char *after = summary->exit == VS_EXIT_OOM ? "" : " and went on";
+		if (oom->free_known)
+			snprintf(left, sizeof(left), ", and %s were free on the card",
+			         vs_size_format(oom->free, available));
 		vs_screen_text(screen, 0,
-		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated, and "
-		               "%s were free "
-		               "on the card.",
+		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated%s.",
 		               red, plain, oom->caught ? after : "", instant(&oom->at, when, sizeof(when)),
 		               vs_size_format(oom->requested, asked), vs_size_format(oom->at.reserved, reserved),
-		               vs_size_format(oom->at.allocated, allocated), vs_size_format(oom->free, available));
+		               vs_size_format(oom->at.allocated, allocated), left);
+		vs_report_stack(screen, subject, oom->stack);
 		if (device->oom_count > 1)
 			vs_screen_text(screen, 0, "That was the last of %zu times.", device->oom_count);
 	}
@@ -129,9 +132,13 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 		               instant(&device->end, when, sizeof(when)),
 		               vs_size_format(device->end.allocated, allocated),
 		               vs_size_format(device->end.reserved, reserved));
-	if (summary->exit == VS_EXIT_CLEAN)
-		vs_screen_text(screen, 0, "The process ended in order after %" PRIu32 " optimizer step%s.",
-		               summary->steps, summary->steps == 1 ? "" : "s");
+	if (summary->exit == VS_EXIT_CLEAN && summary->steps)
+		vs_screen_text(screen, 0, "The process ended in order after %" PRIu32 "%s optimizer step%s.",
+		               summary->steps, device->lost ? " recorded" : "", summary->steps == 1 ? "" : "s");
+	else if (summary->exit == VS_EXIT_CLEAN)
+		vs_screen_text(screen, 0,
+		               "The process ended in order. No optimizer step was seen: there was none, or none that "
+		               "allocates or frees.");
 }
 
 /* What is missing decides how far the rest can be trusted, so it is said at once. */
@@ -163,6 +170,13 @@ static void answer(const struct vs_screen *screen, const struct vs_device_summar
 		used += snprintf(made_of + used, sizeof(made_of) - used, "%s%u%% %s", i ? ", " : ": ", named_share,
 		                 vs_tag_name(order[i]));
 		named += named_share;
+	}
+	if (!device->allocations) {
+		vs_screen_text(screen, 0,
+		               "PyTorch's allocator gave out nothing here; at most %s were in use on the card%s.",
+		               vs_size_format(device->max_device, allocated),
+		               device->outside.context_source[0] ? "" : ", without the CUDA context");
+		return;
 	}
 	if (device->total)
 		snprintf(of, sizeof(of), " of the card's %s (%s)", vs_size_format(device->total, total),
@@ -211,6 +225,13 @@ static void tags(const struct vs_screen *screen, const struct vs_point *peak)
 	vs_table_print(table, screen, 2);
 }
 
+static const char *device_meaning(const struct vs_device_summary *device)
+{
+	if (device->max_device < device->max_reserved)
+		return "CUDA calls are missing";
+	return device->outside.context_source[0] ? "what nvidia-smi shows" : "without the context";
+}
+
 static void counters(const struct vs_screen *screen, const struct vs_device_summary *device)
 {
 	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_FLEX};
@@ -220,7 +241,7 @@ static void counters(const struct vs_screen *screen, const struct vs_device_summ
 	} rows[] = {
 	    {"allocated", "max_memory_allocated", device->peak.allocated, device->max_allocated},
 	    {"reserved", "max_memory_reserved", device->peak.reserved, device->max_reserved},
-	    {"device", "what nvidia-smi shows", device->peak.device, device->max_device},
+	    {"device", device_meaning(device), device->peak.device, device->max_device},
 	};
 	struct vs_table *table = vs_table_new(",at the peak,highest,in bytes,of card,", kinds);
 	char size[VS_SIZE_MAX];
@@ -244,9 +265,13 @@ static void fragmentation(const struct vs_screen *screen, const struct vs_fragme
 {
 	char unallocated[VS_SIZE_MAX], releasable[VS_SIZE_MAX], pinned[VS_SIZE_MAX], largest[VS_SIZE_MAX];
 
-	if (!fragmentation->segments) {
-		vs_screen_text(screen, 2, "  Fragmentation: %s reserved and not allocated at the peak.",
-		               vs_size_format(fragmentation->unallocated, unallocated));
+	if (!fragmentation->exact) {
+		vs_screen_text(screen, 2, "  Fragmentation: %s reserved and not allocated at the peak%s.",
+		               vs_size_format(fragmentation->unallocated, unallocated),
+		               fragmentation->segments
+		                   ? "; the recorded segments do not add up to what is reserved, so "
+		                     "how much of it is in whole ones is not known"
+		                   : "");
 		return;
 	}
 	vs_screen_text(screen, 2,
@@ -320,10 +345,14 @@ void vs_report_device(const struct vs_screen *screen, const struct vs_subject *s
 	if (!died)
 		ending(screen, subject, device);
 	missing(screen, device);
-	tags(screen, &device->peak);
+	if (device->allocations)
+		tags(screen, &device->peak);
 	counters(screen, device);
-	fragmentation(screen, &device->fragmentation);
+	if (device->allocations)
+		fragmentation(screen, &device->fragmentation);
 	outside(screen, &device->outside);
+	if (!device->allocations) /* what follows is of PyTorch's blocks alone */
+		return;
 	vs_report_steps(screen, device, options->all);
 	vs_report_stacks(screen, subject, device);
 	vs_report_estimate(screen, subject, device, &options->estimate);
