@@ -48,6 +48,16 @@ void vs_books_close(void)
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
+void vs_books_hold(void)
+{
+	pthread_mutex_lock(&vs_books.lock);
+}
+
+void vs_books_let(void)
+{
+	pthread_mutex_unlock(&vs_books.lock);
+}
+
 int vs_books_charge(int device, uint64_t size)
 {
 	struct vs_card *card = &vs_books.cards[device];
@@ -76,6 +86,20 @@ int vs_books_context(int device, bool present)
 		vs_books_discharge(device, size);
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;
+}
+
+void vs_books_reset(int device)
+{
+	struct vs_card *card = &vs_books.cards[device];
+
+	pthread_mutex_lock(&vs_books.lock);
+	for (size_t i = 0; i < card->space.count; i++)
+		vs_books_discharge(device, card->space.chunks[i].used);
+	vs_space_done(&card->space);
+	vs_slabs_done(&card->slabs);
+	if (card->spaced)
+		vs_space_init(&card->space, (uint64_t)(uintptr_t)card->range, card->range_size);
+	pthread_mutex_unlock(&vs_books.lock);
 }
 
 void vs_books_info(int device, uint64_t *ret_free, uint64_t *ret_total)

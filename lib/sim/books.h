@@ -29,8 +29,15 @@ struct vs_allocation {
 void vs_books_open(int device, uint64_t total, uint64_t context_bytes);
 void vs_books_close(void); /* tests: forget everything */
 
+/* Around a fork, in both processes: the child must not find the lock held by a thread that it does not have. */
+void vs_books_hold(void);
+void vs_books_let(void);
+
 /* A context appears on the card (or goes): it takes its bytes. CU_OUT_OF_MEMORY when they are not there. */
 int vs_books_context(int device, bool present);
+
+/* cudaDeviceReset: what cudaMalloc gave out on the card is gone. */
+void vs_books_reset(int device);
 
 void vs_books_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 uint64_t vs_books_used(int device); /* bytes this process holds, contexts included */

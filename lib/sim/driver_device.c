@@ -178,7 +178,10 @@ VS_API int cuCtxSetCurrent(struct vs_context *context)
 	return r;
 }
 
-static __thread struct vs_context *stack[16];
+static __thread struct {
+	struct vs_context *context; /* NULL: none was there */
+	int device;
+} stack[16];
 static __thread unsigned int depth;
 
 VS_API int cuCtxPushCurrent_v2(struct vs_context *context)
@@ -187,7 +190,8 @@ VS_API int cuCtxPushCurrent_v2(struct vs_context *context)
 		return CU_INVALID_CONTEXT;
 	if (depth == sizeof(stack) / sizeof(stack[0]))
 		return CU_OUT_OF_MEMORY;
-	stack[depth++] = vs_thread_context();
+	stack[depth].context = vs_thread_context();
+	stack[depth++].device = vs_thread_device();
 	vs_thread_set_context(context);
 	return CU_OK;
 }
@@ -200,7 +204,14 @@ VS_API int cuCtxPopCurrent_v2(struct vs_context **context)
 		return CU_INVALID_CONTEXT;
 	if (context)
 		*context = popped;
-	vs_thread_set_context(depth ? stack[--depth] : NULL);
+	if (!depth) {
+		vs_thread_set_context(NULL);
+		return CU_OK;
+	}
+	depth--;
+	vs_thread_set_device(stack[depth].device);
+	if (stack[depth].context)
+		vs_thread_set_context(stack[depth].context);
 	return CU_OK;
 }
 

@@ -97,6 +97,8 @@ VS_API int cuMemHostGetDevicePointer_v2(uint64_t *address, void *pointer, unsign
 	int r = address ? vs_books_find((uint64_t)(uintptr_t)pointer, &allocation) : CU_INVALID_VALUE;
 
 	(void)flags;
+	if (r == CU_OK && allocation.type == VS_TYPE_DEVICE)
+		r = CU_INVALID_VALUE;
 	if (r == CU_OK)
 		*address = (uint64_t)(uintptr_t)pointer;
 	return r;

@@ -150,7 +150,7 @@ VS_API int cudaMallocPitch(void **pointer, size_t *pitch, size_t width, size_t h
 	size_t row = (width + 511) / 512 * 512;
 	int r = CU_INVALID_VALUE;
 
-	if (pitch && (!height || row <= SIZE_MAX / height))
+	if (pitch && row >= width && (!height || row <= SIZE_MAX / height))
 		r = cudaMalloc(pointer, row * height);
 	if (r == CU_OK)
 		*pitch = row;

@@ -20,6 +20,7 @@ static __thread struct vs_context *thread_context;
 
 static void after_fork(void)
 {
+	vs_books_let();
 	if (in_use)
 		forked = true;
 }
@@ -130,7 +131,7 @@ static void open_sim(void)
 		vs_books_open(i, sim.total, (uint64_t)sim.gpu->context_kib << 10);
 		primaries[i] = (struct vs_context){.device = i, .primary = true};
 	}
-	pthread_atfork(NULL, NULL, after_fork);
+	pthread_atfork(vs_books_hold, vs_books_let, after_fork);
 }
 
 const struct vs_sim *vs_sim_get(void)
@@ -179,6 +180,7 @@ void vs_sim_deactivate(int device)
 	pthread_mutex_lock(&context_lock);
 	if (primaries[device].active) {
 		vs_books_context(device, false);
+		vs_books_reset(device);
 		primaries[device].active = false;
 	}
 	pthread_mutex_unlock(&context_lock);

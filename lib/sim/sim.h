@@ -59,7 +59,7 @@ int vs_sim_activate(int device);
 
 bool vs_sim_is_active(int device);
 struct vs_context *vs_sim_primary(int device);
-void vs_sim_deactivate(int device); /* cudaDeviceReset: the context's bytes go; allocations are left alone */
+void vs_sim_deactivate(int device); /* cudaDeviceReset: the context's bytes go, and the allocations on it */
 
 /* The calling thread's device and, for the driver API, its explicitly set context (NULL: the primary one). */
 int vs_thread_device(void);

@@ -5,6 +5,7 @@
  * once. Names are looked up, nothing is linked.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -293,6 +294,45 @@ PASSES(contexts_appear_when_used)
 	CHECK(CALL(cuCtxGetCurrent, &context) == CU_OK && context);
 }
 
+PASSES(a_reset_ends_the_context_and_what_it_held)
+{
+	size_t before, after, total;
+	void *p;
+
+	CHECK(CALL(cudaMemGetInfo, &before, &total) == CU_OK);
+	CHECK(CALL(cudaMalloc, &p, (size_t)(8 * MIB)) == CU_OK && CALL(cudaDeviceReset) == CU_OK);
+	CHECK(CALL(cudaFree, p) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaMemGetInfo, &after, &total) == CU_OK && after == before);
+}
+
+PASSES(popping_a_context_gives_the_device_back)
+{
+	void *context = NULL;
+	int device = 9;
+
+	CHECK(CALL(cuDevicePrimaryCtxRetain, &context, 1) == CU_OK);
+	CHECK(CALL(cuCtxPushCurrent_v2, context) == CU_OK);
+	CHECK(CALL(cudaGetDevice, &device) == CU_OK && device == 1);
+	CHECK(CALL(cuCtxPopCurrent_v2, &context) == CU_OK);
+	CHECK(CALL(cudaGetDevice, &device) == CU_OK && device == 0);
+}
+
+PASSES(odd_sizes)
+{
+	void *p = (void *)7, *address = NULL;
+	size_t pitch = 7;
+
+	CHECK(CALL(cudaMallocPitch, &p, &pitch, SIZE_MAX - 5, (size_t)1) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaMallocPitch, &p, &pitch, (size_t)1 << 40, (size_t)1 << 40) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaMalloc, &p, (size_t)1 << 63) == CU_OUT_OF_MEMORY);
+	CHECK(CALL(cudaMalloc, &p, SIZE_MAX) == CU_OUT_OF_MEMORY);
+	CHECK(CALL(cudaHostAlloc, &p, (size_t)1 << 63, 0) == CU_OUT_OF_MEMORY);
+	CHECK(p == (void *)7 && pitch == 7);
+	CHECK(CALL(cuMemAddressReserve, &address, (size_t)1 << 62, (size_t)0, (uint64_t)0, 0ull) == CU_OUT_OF_MEMORY);
+	CHECK(CALL(cudaMalloc, &p, (size_t)512) == CU_OK);
+	CHECK(CALL(cuMemHostGetDevicePointer_v2, &address, p, 0) == CU_INVALID_VALUE && !address);
+}
+
 PASSES(nvml)
 {
 	struct {
@@ -355,6 +395,43 @@ PASSES(children_of_a_user_are_refused)
 		_exit(CALL(cudaFree, NULL));
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == CU_NOT_INITIALIZED);
 	CHECK(CALL(cudaFree, NULL) == CU_OK);
+}
+
+/* Looked up beforehand: the loader has locks of its own. */
+static int (*take)(void **, size_t), (*give)(void *), (*give_host)(void *);
+
+static void *take_and_give(void *stop)
+{
+	void *p;
+
+	while (!*(volatile int *)stop)
+		if (take(&p, 512) == CU_OK)
+			give(p);
+	return NULL;
+}
+
+/* A child that has only the forking thread: a lock that another one held must not stay locked in it. */
+PASSES(forks_beside_busy_threads)
+{
+	int stop = 0, status;
+	pthread_t thread;
+
+	take = (int (*)(void **, size_t))look_up("cudaMalloc");
+	give = (int (*)(void *))look_up("cudaFree");
+	give_host = (int (*)(void *))look_up("cudaFreeHost");
+	CHECK(!pthread_create(&thread, NULL, take_and_give, &stop));
+	for (int i = 0; i < 200; i++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			alarm(20);
+			_exit(give_host(&stop));
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+		      WEXITSTATUS(status) == CU_INVALID_VALUE);
+	}
+	stop = 1;
+	CHECK(!pthread_join(thread, NULL));
 }
 
 PASSES(handles_of_ones_own_are_refused)
@@ -427,11 +504,15 @@ int main(int argc, char **argv)
 	    TEST(virtual_memory),
 	    TEST(entry_points),
 	    TEST(contexts_appear_when_used),
+	    TEST(a_reset_ends_the_context_and_what_it_held),
+	    TEST(popping_a_context_gives_the_device_back),
+	    TEST(odd_sizes),
 	    TEST(nvml),
 	    TEST(hidden_cards),
 	    TEST(no_visible_card),
 	    TEST(no_such_gpu),
 	    TEST(children_of_a_user_are_refused),
+	    TEST(forks_beside_busy_threads),
 	    TEST(handles_of_ones_own_are_refused),
 	    TEST(what_is_not_simulated_says_so_once),
 	    TEST(the_host_cannot_touch_device_memory),

@@ -72,6 +72,21 @@ static void capacity_is_enforced(void **state)
 	assert_int_equal(available(0), 98 * MIB);
 }
 
+static void a_reset_takes_all_back(void **state)
+{
+	uint64_t large = take(100 * MIB), small = take(512), handle;
+
+	(void)state;
+	assert_int_equal(vs_books_create(0, 4 * MIB, &handle), CU_OK);
+	vs_books_reset(0);
+	assert_int_equal(available(0), TOTAL - CONTEXT - 4 * MIB); /* handles belong to no context */
+	assert_int_equal(vs_books_free(large), CU_INVALID_VALUE);
+	assert_int_equal(vs_books_free(small), CU_INVALID_VALUE);
+	assert_int_equal(take(100 * MIB), large);
+	vs_books_reset(1);
+	assert_int_equal(available(1), TOTAL);
+}
+
 static void a_context_needs_room(void **state)
 {
 	(void)state;
@@ -309,13 +324,21 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 	const struct CMUnitTest tests[] = {
-	    TEST(the_context_takes_its_bytes),    TEST(capacity_is_enforced),
-	    TEST(a_context_needs_room),           TEST(wrong_pointers_are_refused),
-	    TEST(small_requests_share_a_granule), TEST(above_half_a_granule_is_alone),
-	    TEST(find_tells_what_a_pointer_is),   TEST(registering_around_registered_memory_is_refused),
-	    TEST(foreign_memory_takes_no_bytes),  TEST(physical_memory_lives_as_long_as_its_references),
-	    TEST(one_handle_maps_twice),          TEST(mappings_are_whole),
-	    TEST(host_handles_take_no_bytes),     TEST(cards_are_apart),
+	    TEST(the_context_takes_its_bytes),
+	    TEST(capacity_is_enforced),
+	    TEST(a_reset_takes_all_back),
+	    TEST(a_context_needs_room),
+	    TEST(wrong_pointers_are_refused),
+	    TEST(small_requests_share_a_granule),
+	    TEST(above_half_a_granule_is_alone),
+	    TEST(find_tells_what_a_pointer_is),
+	    TEST(registering_around_registered_memory_is_refused),
+	    TEST(foreign_memory_takes_no_bytes),
+	    TEST(physical_memory_lives_as_long_as_its_references),
+	    TEST(one_handle_maps_twice),
+	    TEST(mappings_are_whole),
+	    TEST(host_handles_take_no_bytes),
+	    TEST(cards_are_apart),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
