@@ -213,7 +213,8 @@ class Report(Case):
 
     def test_without_pytorch(self):
         text = self.words("cuda")
-        self.assertIn("PyTorch's allocator gave out nothing here; at most 148.00 MiB were in use", text)
+        self.assertIn("PyTorch's caching allocator gave out nothing here; at most 148.00 MiB were in use", text)
+        self.assertNotIn("optimizer step", text)
         self.assertNotIn("estimate", text)
         (device,) = self.json(self.run_folder)["processes"][0]["devices"]
         self.assertEqual(device["outside_pytorch"]["by_library"], {"other": 48 << 20})

@@ -135,6 +135,8 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 	if (summary->exit == VS_EXIT_CLEAN && summary->steps)
 		vs_screen_text(screen, 0, "The process ended in order after %" PRIu32 "%s optimizer step%s.",
 		               summary->steps, device->lost ? " recorded" : "", summary->steps == 1 ? "" : "s");
+	else if (summary->exit == VS_EXIT_CLEAN && !device->allocations)
+		vs_screen_text(screen, 0, "The process ended in order.");
 	else if (summary->exit == VS_EXIT_CLEAN)
 		vs_screen_text(screen, 0,
 		               "The process ended in order. No optimizer step was seen: there was none, or none that "
@@ -172,10 +174,11 @@ static void answer(const struct vs_screen *screen, const struct vs_device_summar
 		named += named_share;
 	}
 	if (!device->allocations) {
-		vs_screen_text(screen, 0,
-		               "PyTorch's allocator gave out nothing here; at most %s were in use on the card%s.",
-		               vs_size_format(device->max_device, allocated),
-		               device->outside.context_source[0] ? "" : ", without the CUDA context");
+		vs_screen_text(
+		    screen, 0,
+		    "PyTorch's caching allocator gave out nothing here; at most %s were in use on the card%s.",
+		    vs_size_format(device->max_device, allocated),
+		    device->outside.context_source[0] ? "" : ", without the CUDA context");
 		return;
 	}
 	if (device->total)
