@@ -192,6 +192,7 @@ static int summarise_device(struct analysis *a, size_t i, struct vs_device_summa
 
 		look_at(&pass->probes[j], &oom->at, &fragmentation);
 		oom->largest_free = fragmentation.largest_free;
+		oom->largest_known = fragmentation.exact;
 	}
 
 	device->steps = counter->steps;

@@ -61,9 +61,12 @@ struct vs_outside { /* at the highest device bytes */
 struct vs_oom_event {
 	struct vs_point at;
 	uint64_t requested;
-	uint64_t free;         /* on the card: the driver's figure if it was just asked, else total - device */
-	bool free_known;       /* the driver was asked, or the card's size is known */
-	uint64_t largest_free; /* the largest free piece inside what PyTorch had reserved */
+	uint64_t free;   /* on the card: the driver's figure if it was just asked, else total - device */
+	bool free_known; /* the driver was asked, or the card's size is known */
+	/* The largest free piece inside what PyTorch had reserved; where the segments are not known, or the error is
+	 * not one of the last, it is not either. */
+	uint64_t largest_free;
+	bool largest_known;
 	uint32_t stack;
 	bool caught; /* the job went on and allocated again */
 };

@@ -263,13 +263,3 @@ int vs_symbol_stack(struct vs_symbols *symbols, uint32_t id, const struct vs_fra
 	*ret_count = symbols->stacks[index].count;
 	return 0;
 }
-
-int vs_symbol_is_interpreter(const struct vs_frame *frame)
-{
-	enum vs_native_role role;
-
-	if (frame->kind != VS_FRAME_NATIVE)
-		return 0;
-	role = vs_native_role(frame->function, frame->module);
-	return role == VS_NATIVE_INTERPRETER || role == VS_NATIVE_EVALUATION;
-}

@@ -47,8 +47,4 @@ const struct vs_frame *vs_symbol_native(struct vs_symbols *symbols, uint64_t ret
 /* One Python frame by its id. NULL: no such frame, or memory is out. */
 const struct vs_frame *vs_symbol_python(struct vs_symbols *symbols, uint32_t frame);
 
-/* 1 for a native frame that is the Python interpreter's own machinery (evaluation, calls, slots), which a merged
- * stack leaves out. */
-int vs_symbol_is_interpreter(const struct vs_frame *frame);
-
 #endif

@@ -199,7 +199,9 @@ class Report(Case):
     def test_who_ran_out_of_memory(self):
         before, after = self.words("oom").split("Peak allocated", 1)
         self.assertIn("LlamaMLP.forward modeling_llama.py", before)
-        self.assertEqual(self.json(self.run_folder)["processes"][0]["devices"][0]["oom"][0]["stack"], 2)
+        self.assertIn("and a largest free piece of 4.00 MiB, and ", before)
+        (oom,) = self.json(self.run_folder)["processes"][0]["devices"][0]["oom"]
+        self.assertEqual((oom["stack"], oom["largest_free_bytes"]), (2, 4 << 20))
 
     def test_what_the_paper_takes_for_granted(self):
         self.assertNotIn("The paper takes it", self.words("clean"))

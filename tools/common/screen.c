@@ -46,8 +46,8 @@ struct vs_screen vs_screen_on(FILE *out)
 const char *vs_screen_style(const struct vs_screen *screen, enum vs_style style)
 {
 	static const char *const codes[] = {
-	    [VS_PLAIN] = "\033[0m",  [VS_BOLD] = "\033[1m",   [VS_DIM] = "\033[2m",
-	    [VS_RED] = "\033[1;31m", [VS_GREEN] = "\033[32m", [VS_YELLOW] = "\033[33m",
+	    [VS_PLAIN] = "\033[0m",  [VS_BOLD] = "\033[1m",    [VS_DIM] = "\033[2m",
+	    [VS_RED] = "\033[1;31m", [VS_YELLOW] = "\033[33m",
 	};
 
 	return screen->color ? codes[style] : "";

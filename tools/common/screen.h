@@ -20,7 +20,7 @@ struct vs_screen {
  * by LC_ALL, LC_CTYPE or LANG, as setlocale(3) ranks them. */
 struct vs_screen vs_screen_on(FILE *out);
 
-enum vs_style { VS_PLAIN, VS_BOLD, VS_DIM, VS_RED, VS_GREEN, VS_YELLOW };
+enum vs_style { VS_PLAIN, VS_BOLD, VS_DIM, VS_RED, VS_YELLOW };
 /* The escape sequence that starts a style; "" without colour. VS_PLAIN ends it. */
 const char *vs_screen_style(const struct vs_screen *screen, enum vs_style style);
 /* A headline: bold, with a blank line above. */

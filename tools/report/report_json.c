@@ -69,6 +69,7 @@ static void estimate(struct vs_json *json, const struct vs_subject *subject, con
 	vs_json_unsigned(json, "parameters", estimate.parameters);
 	vs_json_unsigned(json, "parameter_bytes", estimate.parameter_bytes);
 	vs_json_string(json, "parameter_basis", estimate.basis);
+	vs_json_bool(json, "assumed", estimate.assumed);
 	vs_json_array(json, "rows");
 	for (unsigned i = 0; i < VS_ESTIMATE_LINES; i++) {
 		bool known = i != VS_ESTIMATE_OTHER && (i != VS_ESTIMATE_ACTIVATIONS || estimate.activations);
@@ -110,6 +111,10 @@ static void steps(struct vs_json *json, const struct vs_device_summary *device)
 			vs_json_unsigned(json, "free_bytes", oom->free);
 		else
 			vs_json_null(json, "free_bytes");
+		if (oom->largest_known)
+			vs_json_unsigned(json, "largest_free_bytes", oom->largest_free);
+		else
+			vs_json_null(json, "largest_free_bytes");
 		vs_json_unsigned(json, "step", oom->at.step);
 		vs_json_string(json, "phase", vs_phase_name(oom->at.phase));
 		vs_json_bool(json, "caught", oom->caught);

@@ -101,20 +101,23 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 {
 	const struct vs_summary *summary = subject->summary;
 	char when[64], asked[VS_SIZE_MAX], allocated[VS_SIZE_MAX], reserved[VS_SIZE_MAX], available[VS_SIZE_MAX];
-	char left[64] = "";
+	char largest[VS_SIZE_MAX], left[64] = "", piece[64] = "";
 	const char *red = vs_screen_style(screen, VS_RED), *plain = vs_screen_style(screen, VS_PLAIN);
 
 	if (device->oom_count) {
 		const struct vs_oom_event *oom = &device->ooms[device->oom_count - 1];
 		const char *after = summary->exit == VS_EXIT_OOM ? "" : " and went on";
+		if (oom->largest_known)
+			snprintf(piece, sizeof(piece), " and a largest free piece of %s",
+			         vs_size_format(oom->largest_free, largest));
 		if (oom->free_known)
 			snprintf(left, sizeof(left), ", and %s were free on the card",
 			         vs_size_format(oom->free, available));
 		vs_screen_text(screen, 0,
-		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated%s.",
+		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated%s%s.",
 		               red, plain, oom->caught ? after : "", instant(&oom->at, when, sizeof(when)),
 		               vs_size_format(oom->requested, asked), vs_size_format(oom->at.reserved, reserved),
-		               vs_size_format(oom->at.allocated, allocated), left);
+		               vs_size_format(oom->at.allocated, allocated), piece, left);
 		vs_report_stack(screen, subject, oom->stack);
 		if (device->oom_count > 1)
 			vs_screen_text(screen, 0, "That was the last of %zu times.", device->oom_count);
@@ -319,6 +322,9 @@ static void books(const struct vs_screen *screen, const struct vs_subject *subje
 	if (lost > device->lost)
 		vs_screen_text(screen, 2, "  %s events of all kinds were not recorded.",
 		               vs_count_format(lost, events));
+	if (subject->summary->marks_dropped)
+		vs_screen_text(screen, 2, "  %s marks are beyond what is kept and cannot be looked at.",
+		               vs_count_format(subject->summary->marks_dropped, events));
 	if (damaged)
 		vs_screen_text(screen, 2, "  The trace is damaged in %s places, where records are missing.",
 		               vs_count_format(damaged, events));
