@@ -59,9 +59,13 @@ static long number(const char *name, long otherwise, long low, long high)
 	return n;
 }
 
-/* One token of CUDA_VISIBLE_DEVICES: an index or the start of "GPU-<uuid>"; -1 for neither. */
+/* One token of CUDA_VISIBLE_DEVICES: what begins with an index, or the start of one card's "GPU-<uuid>"; -1 for
+ * neither.
+ */
 static int visible_device(const char *token, size_t length)
 {
+	int found = -1;
+
 	if (length > 4 && !strncmp(token, "GPU-", 4)) {
 		for (int i = 0; i < sim.installed; i++) {
 			struct vs_uuid uuid;
@@ -73,17 +77,23 @@ static int visible_device(const char *token, size_t length)
 			for (int j = 0; j < 16; j++)
 				n += sprintf(text + n, "%s%02x", j == 4 || j == 6 || j == 8 || j == 10 ? "-" : "",
 				             uuid.bytes[j]);
-			if (length <= (size_t)n && !strncasecmp(text, token, length))
-				return i;
+			if (length > (size_t)n || strncasecmp(text, token, length))
+				continue;
+			if (found >= 0)
+				return -1;
+			found = i;
 		}
-		return -1;
+		return found;
 	}
-	if (!length || length > 3 || strspn(token, "0123456789") < length)
-		return -1;
-	return atoi(token);
+	for (size_t i = 0; i < length && i < 9 && token[i] >= '0' && token[i] <= '9'; i++)
+		found = (found < 0 ? 0 : found * 10) + (token[i] - '0');
+	return found;
 }
 
-/* As CUDA reads it: the list ends at the first entry that names no card. */
+/*
+ * As CUDA reads it: the list ends at the first entry that names no card, and
+ * one that names a card twice names none (so does torch/cuda/__init__.py).
+ */
 static void read_visible(void)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
@@ -103,6 +113,12 @@ static void read_visible(void)
 		device = visible_device(list, length);
 		if (device < 0 || device >= sim.installed)
 			break;
+		for (int i = 0; i < sim.visible; i++) {
+			if (sim.physical[i] == device) {
+				sim.visible = 0;
+				return;
+			}
+		}
 		sim.physical[sim.visible++] = device;
 		list += length;
 		list += strspn(list, " ");

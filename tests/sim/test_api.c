@@ -367,6 +367,39 @@ PASSES(hidden_cards)
 	CHECK(CALL(nvmlDeviceGetCount_v2, &installed) == 0 && installed == 2);
 }
 
+static void visible(const char *list, int expected)
+{
+	int count = 9, status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		setenv("CUDA_VISIBLE_DEVICES", list, 1);
+		CALL(cudaGetDeviceCount, &count);
+		_exit(count);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) != expected)
+		fprintf(stderr, "CUDA_VISIBLE_DEVICES=%s: %d\n", list, WEXITSTATUS(status));
+	CHECK(WEXITSTATUS(status) == expected);
+}
+
+PASSES(lists_of_visible_cards)
+{
+	visible("1,0", 2);
+	visible(" 1 , 0 ", 2);
+	visible("0,0", 0);
+	visible("1,0,1", 0);
+	visible("0,2,1", 1);
+	visible("-1", 0);
+	visible("0,-1,1", 1);
+	visible("0gpu,1", 2);
+	visible("1000", 0);
+	visible("x", 0);
+	visible("GPU-7672616d", 0); /* both */
+	visible("GPU-7672616d-7369-6d00-0000-000000000001", 1);
+	visible("GPU-7672616d-7369-6d00-0000-000000000007", 0);
+}
+
 PASSES(no_visible_card)
 {
 	int count = 9;
@@ -509,6 +542,7 @@ int main(int argc, char **argv)
 	    TEST(odd_sizes),
 	    TEST(nvml),
 	    TEST(hidden_cards),
+	    TEST(lists_of_visible_cards),
 	    TEST(no_visible_card),
 	    TEST(no_such_gpu),
 	    TEST(children_of_a_user_are_refused),
