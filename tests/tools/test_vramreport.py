@@ -347,6 +347,13 @@ class Blocks(Case):
         text = run("blocks", self.run_folder, "--at", "built").stdout
         self.assertIn("4 blocks, 128.00 MiB", text)
 
+    def test_out_of_memory(self):
+        self.trace("oom", "oom.vst")
+        self.assertEqual(sum(int(row["size"]) for row in self.rows("--at", "oom")), (12 * 32 + 16) << 20)
+        path, _ = self.trace("clean", "clean.vst")
+        for form in ((), ("--csv",), ("--json",)):
+            self.refused("blocks", path, "--at", "oom", *form, names=["did not run out of memory"])
+
     def test_marks(self):
         self.trace()
         self.refused("blocks", self.run_folder, "--at", "nowhere", names=["nowhere", "built", "step, done"])

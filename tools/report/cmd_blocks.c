@@ -167,6 +167,18 @@ static void text(const struct vs_subjects *subjects, const struct command_line *
 	}
 }
 
+static bool ran_out_of_memory(const struct vs_subjects *subjects)
+{
+	for (size_t i = 0; i < subjects->count; i++) {
+		const struct vs_summary *summary = subjects->list[i].summary;
+		for (size_t j = 0; j < summary->device_count; j++) {
+			if (summary->devices[j].oom_count)
+				return true;
+		}
+	}
+	return false;
+}
+
 int vs_cmd_blocks(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -217,12 +229,17 @@ int vs_cmd_blocks(int argc, char **argv)
 	}
 	if (vs_subjects_open(path, &analyse, &subjects) < 0)
 		return VS_ANSWER_NONE;
-	if (line.json)
+	int status = VS_ANSWER_YES;
+	if (analyse.blocks_at == VS_BLOCKS_OOM && !ran_out_of_memory(&subjects)) {
+		vs_complain("--at oom: no such instant: this run did not run out of memory");
+		status = VS_ANSWER_NONE;
+	} else if (line.json) {
 		json(&subjects, line.at);
-	else if (line.csv)
+	} else if (line.csv) {
 		csv(&subjects);
-	else
+	} else {
 		text(&subjects, &line);
+	}
 	vs_subjects_close(&subjects);
-	return VS_ANSWER_YES;
+	return status;
 }

@@ -206,6 +206,9 @@ void vs_report_stacks(const struct vs_screen *screen, const struct vs_subject *s
 		        device->peak.allocated ? 100.0 * stack->bytes / device->peak.allocated : 0,
 		        stack->detail ? vs_detail_path(stack->detail) : vs_tag_name(stack->tag), stack->blocks,
 		        stack->blocks == 1 ? "" : "s", stack->stack);
+		if (!stack->stack)
+			fprintf(screen->out,
+			        "      no frames were recorded (level light: autograd's threads have none)\n");
 		vs_report_stack(screen, subject, stack->stack);
 	}
 }
