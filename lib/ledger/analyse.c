@@ -110,7 +110,7 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(x->library, y->library);
 }
 
-static int outside(const struct vramshim_trace *trace, const struct vs_counter *counter,
+static int outside(const struct vramshim_trace *trace, const struct vs_counter *counter, uint64_t max_reserved,
                    struct vs_outside *ret_outside)
 {
 	struct vs_library_bytes *libraries = calloc(VS_OWNER_COUNT, sizeof(*libraries));
@@ -121,10 +121,9 @@ static int outside(const struct vramshim_trace *trace, const struct vs_counter *
 	if (!libraries)
 		return -ENOMEM;
 	memcpy(bytes, counter->by_owner_at_max, sizeof(bytes));
-	if (!counter->allocations) { /* without a stack it counts as PyTorch's, whose allocator was not at work */
-		bytes[VS_OWNER_OTHER] += bytes[VS_OWNER_PYTORCH];
-		bytes[VS_OWNER_PYTORCH] = 0;
-	}
+	/* What has no native stack counts as PyTorch's; more than it ever reserved was somebody else's. */
+	if (bytes[VS_OWNER_PYTORCH] > max_reserved)
+		bytes[VS_OWNER_OTHER] += bytes[VS_OWNER_PYTORCH] - max_reserved;
 	for (int owner = 0; owner < VS_OWNER_COUNT; owner++)
 		if (owner != VS_OWNER_PYTORCH && bytes[owner])
 			libraries[count++] =
@@ -182,7 +181,7 @@ static int summarise_device(struct analysis *a, size_t i, struct vs_device_summa
 	device->max_device = counter->max_device;
 	device->peak = counter->peak;
 	device->end = counter->now;
-	if (outside(a->trace, counter, &device->outside))
+	if (outside(a->trace, counter, device->max_reserved, &device->outside))
 		return -ENOMEM;
 
 	look_at(peak, &counter->peak, &device->fragmentation);

@@ -148,10 +148,17 @@ static void device_json(struct vs_json *json, const struct vs_subject *subject,
 	vs_json_end(json);
 	vs_json_object_line(json, "fragmentation");
 	vs_json_unsigned(json, "unallocated_bytes", fragmentation->unallocated);
-	vs_json_unsigned(json, "releasable_bytes", fragmentation->releasable);
-	vs_json_unsigned(json, "pinned_bytes", fragmentation->pinned);
-	vs_json_unsigned(json, "largest_free_bytes", fragmentation->largest_free);
-	vs_json_number(json, "index", fragmentation->index);
+	if (fragmentation->exact) {
+		vs_json_unsigned(json, "releasable_bytes", fragmentation->releasable);
+		vs_json_unsigned(json, "pinned_bytes", fragmentation->pinned);
+		vs_json_unsigned(json, "largest_free_bytes", fragmentation->largest_free);
+		vs_json_number(json, "index", fragmentation->index);
+	} else { /* not known */
+		vs_json_null(json, "releasable_bytes");
+		vs_json_null(json, "pinned_bytes");
+		vs_json_null(json, "largest_free_bytes");
+		vs_json_null(json, "index");
+	}
 	vs_json_bool(json, "exact", fragmentation->exact);
 	vs_json_end(json);
 	outside(json, &device->outside);

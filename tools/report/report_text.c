@@ -304,8 +304,9 @@ static void outside(const struct vs_screen *screen, const struct vs_outside *out
 		used += snprintf(text + used, sizeof(text) - used, ", %s %s", outside->libraries[i].library,
 		                 vs_size_format(outside->libraries[i].bytes, size));
 	if (outside->unexplained_known && used < sizeof(text))
-		snprintf(text + used, sizeof(text) - used, ", unexplained %s (other processes included)",
-		         vs_size_format(outside->unexplained, size));
+		snprintf(text + used, sizeof(text) - used, ", unexplained %s (%sother processes included)",
+		         vs_size_format(outside->unexplained, size),
+		         outside->context_source[0] ? "" : "the context and ");
 	vs_screen_text(screen, 2, "%s.", text);
 }
 
