@@ -236,9 +236,12 @@ __attribute__((destructor)) static void unload(void)
 	if (!shared || wait_for_start(shared) != STATE_READY)
 		return;
 	process = atomic_load(&shared->process);
-	vs_enter();
 	atomic_store(&shared->state, STATE_OFF);
-	vs_facts_finish(process);
+	/* A signal handler that calls exit() may have interrupted us with a lock held, which finishing does not need.
+	 */
+	if (!vs_thread.depth)
+		vs_facts_finish(process);
+	vs_enter();
 	vs_writer_finish(process->writer);
 	vs_leave();
 }

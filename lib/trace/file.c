@@ -217,10 +217,12 @@ void vs_file_close(struct vs_file *file)
 {
 	int saved = errno;
 
-	pthread_mutex_lock(&file->lock);
+	/* Never wait: who holds it may be this thread, in a signal handler that ends the process. What is left undone
+	 * is only a saving, as where ftruncate() fails: zeros at the end. */
+	if (pthread_mutex_trylock(&file->lock) != 0)
+		return;
 	file->closed = true;
 	if (check_fd(file)) {
-		/* Only a saving: a failure leaves zeros at the end. */
 		if (ftruncate(file->fd, (off_t)file->header->chunks * VS_CHUNK_SIZE) == 0)
 			file->allocated = file->header->chunks;
 		syscall(SYS_close, file->fd);

@@ -35,7 +35,8 @@ void vs_file_publish(struct vs_file *file);
 /* Take the next chunk and map it; vs_chunk_begin() makes it known. NULL if there is no room, now and ever after.
  * Keeps errno. */
 uint8_t *vs_file_claim(struct vs_file *file, uint32_t *ret_index);
-/* No more chunks; give back the space beyond the last one. Chunks that are mapped stay usable. */
+/* No more chunks; give back the space beyond the last one, unless a chunk is being claimed at this moment. Chunks
+ * that are mapped stay usable. */
 void vs_file_close(struct vs_file *file);
 
 /* Fill in the header of a claimed chunk and link it behind `previous` (NULL: it begins a stream), which is then

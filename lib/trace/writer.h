@@ -29,7 +29,8 @@ struct vs_log;
  * 0 means 1 GiB; less than 128 KiB is -EINVAL. -ENOSPC, -EACCES, -ENOENT, ... as open(2), posix_fallocate(3) and
  * mmap(2) do. */
 int vs_writer_open(const char *path, uint64_t max_size, struct vs_writer **ret_writer);
-/* Write EXIT and give back unused space. Later appends and definitions are lost silently. The writer's memory is not
+/* Write EXIT and give back unused space. Takes no lock, so that it may be called where a signal handler ends the
+ * process. Later appends and definitions are lost silently. The writer's memory is not
  * released: other threads may still hold logs. Accepts NULL. */
 void vs_writer_finish(struct vs_writer *writer);
 

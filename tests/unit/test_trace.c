@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <trace/writer_state.h>
 #include <unistd.h>
 
 #include "trace_helper.h"
@@ -213,6 +214,26 @@ static void test_finish(void **state)
 	vramshim_trace_close(trace);
 }
 
+/* exit() in a signal handler that interrupted the writer, or in another thread while this one is stopped in it. */
+static void test_finish_while_locked(void **state)
+{
+	struct fixture *fixture = *state;
+	struct vs_log *log = vs_log_new(fixture->writer, 1);
+	struct vramshim_event event = {.type = VRAMSHIM_TORCH_ALLOC, .address = 512, .size = 512};
+	struct vramshim_trace *trace;
+
+	vs_log_append(log, &event);
+	pthread_mutex_lock(&fixture->writer->lock);
+	pthread_mutex_lock(&fixture->writer->file.lock);
+	alarm(20); /* instead of waiting for ever */
+	vs_writer_finish(fixture->writer);
+	alarm(0);
+	trace = open_trace(fixture);
+	assert_int_equal(count_events(trace), 2);
+	assert_true(vramshim_trace_info(trace)->clean_exit);
+	vramshim_trace_close(trace);
+}
+
 static void test_totals(void **state)
 {
 	struct fixture *fixture = *state;
@@ -355,6 +376,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_threads, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_many_short_threads, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_finish, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_finish_while_locked, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_totals, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_size_per_event, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
