@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static void record_command(struct vs_process *process)
 }
 
 /* torch/lib/libc10.so lies beside torch/version.py, which says: __version__ = '2.15.0+cu132'. */
-static void record_torch(struct vs_process *process)
+static void find_torch(char *ret_version, size_t size)
 {
 	char path[PATH_MAX], text[4096], *slash, *version, *end;
 
@@ -121,7 +122,22 @@ static void record_torch(struct vs_process *process)
 	if (!end)
 		return;
 	*end = '\0';
-	vs_writer_fact(process->writer, "torch", version);
+	snprintf(ret_version, size, "%s", version);
+}
+
+static void record_torch(struct vs_process *process)
+{
+	static char version[64];
+	static bool searched;
+
+	/* Only once a process image: in the child of a recorded process, the lock of the loader's list of libraries
+	 * may be held for ever by a thread that did not come along. */
+	if (!searched) {
+		searched = true;
+		find_torch(version, sizeof(version));
+	}
+	if (*version)
+		vs_writer_fact(process->writer, "torch", version);
 }
 
 static void record_environment(struct vs_process *process)
