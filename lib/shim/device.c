@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -21,7 +22,8 @@ static const struct {
 } queries[QUERY_COUNT] = {
     [QUERY_RUNTIME_DEVICE] = {VS_API_RUNTIME, "cudaGetDevice"},
     [QUERY_DRIVER_DEVICE] = {VS_API_DRIVER, "cuCtxGetDevice"},
-    [QUERY_FREE_MEMORY] = {VS_API_RUNTIME, "cudaMemGetInfo"},
+    /* Not cudaMemGetInfo(), which gives a thread without a context one, and that takes memory. */
+    [QUERY_FREE_MEMORY] = {VS_API_DRIVER, "cuMemGetInfo_v2"},
 };
 
 static void *query(enum query which)
@@ -39,20 +41,22 @@ static void *query(enum query which)
 int vs_device_current(enum vs_api api)
 {
 	int (*get)(int *) = query(api == VS_API_RUNTIME ? QUERY_RUNTIME_DEVICE : QUERY_DRIVER_DEVICE);
-	int device = -1;
+	int saved = errno, device = -1;
 
-	return get && get(&device) == 0 ? device : -1;
+	if (get && get(&device) != 0)
+		device = -1;
+	errno = saved;
+	return device;
 }
 
-/* Free bytes of the current device, if that is the one meant. The caller has a context there: without one,
- * the question would make it. */
+/* Free bytes of the thread's device, if it has a context and that is on the one meant. */
 static void sample(struct vs_process *process, int device)
 {
 	int (*get)(size_t *, size_t *) = query(QUERY_FREE_MEMORY);
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	size_t free_bytes, total;
 
-	if (!get || vs_device_current(VS_API_RUNTIME) != device || get(&free_bytes, &total))
+	if (!get || vs_device_current(VS_API_DRIVER) != device || get(&free_bytes, &total))
 		return;
 	event.size = free_bytes;
 	vs_thread_append(process, &event);
@@ -62,7 +66,6 @@ void vs_device_seen(struct vs_process *process, const struct vramshim_event *eve
 {
 	uint64_t bit;
 
-	/* An allocation that succeeded proves a context; PyTorch runs out of memory long after having one. */
 	if (event->device >= VS_MAX_DEVICES)
 		return;
 	if (event->type == VRAMSHIM_TORCH_OOM)

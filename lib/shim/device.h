@@ -11,7 +11,7 @@
 
 struct vs_process;
 
-/* The calling thread's device as `api` sees it; -1 when it has none. */
+/* The calling thread's device as `api` sees it; -1 when it has none. errno is kept. */
 int vs_device_current(enum vs_api api);
 /* An event on event->device >= 0 was recorded: describe the device if it is its first, sample its free memory where
  * that is telling (the first allocation, an out-of-memory). Inside a hook only. */
