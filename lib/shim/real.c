@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
+#include "shim/modules.h"
 #include "shim/real.h"
 
 static _Atomic(void *) slots[VS_ENTRY_COUNT];
@@ -20,17 +23,26 @@ static const char *const *const library_names[] = {
     [VS_API_TORCH] = torch_names,
 };
 
+/* The handle's reference is kept: it pins the library that the pointer lies in. */
+static void *symbol_in(const char *library, const char *name)
+{
+	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
+
+	return handle ? dlsym(handle, name) : NULL;
+}
+
 void *vs_real_symbol(enum vs_api api, const char *name)
 {
+	int saved = errno;
 	void *symbol = dlsym(RTLD_NEXT, name);
+	char path[PATH_MAX];
 
-	for (const char *const *library = library_names[api]; !symbol && *library; library++) {
-		void *handle = dlopen(*library, RTLD_LAZY | RTLD_NOLOAD);
-
-		/* The handle's reference is kept: it pins the library that the pointer lies in. */
-		if (handle)
-			symbol = dlsym(handle, name);
-	}
+	for (const char *const *library = library_names[api]; !symbol && *library; library++)
+		symbol = symbol_in(*library, name);
+	/* A wheel that brings the runtime with it has it under a name of its own: libcudart-1a2b3c4d.so.11.0. */
+	if (!symbol && api == VS_API_RUNTIME && vs_modules_find("libcudart", path, sizeof(path)) == 0)
+		symbol = symbol_in(path, name);
+	errno = saved;
 	return symbol;
 }
 

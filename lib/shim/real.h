@@ -31,7 +31,7 @@ struct vs_entry_info {
 extern const struct vs_entry_info vs_entries[VS_ENTRY_COUNT];
 
 /* The next definition of a symbol after ours, or NULL. Never loads a library. Any thread; may take the
- * loader's lock, so keep the answer. */
+ * loader's lock, so keep the answer. errno is kept. */
 void *vs_real_symbol(enum vs_api api, const char *name);
 
 /* The function behind a wrapper, looked up once; NULL when no library has it (yet). */
