@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "shim/device.h"
@@ -16,14 +17,35 @@ static void record(struct vs_process *process, struct vramshim_event *event)
 		vs_device_seen(process, event);
 }
 
+/* What a thread has while it records, to be as it was afterwards. */
+struct thread_state {
+	int error;
+	int cancel;
+};
+
+/* The recording, or NULL. A thread that is cancelled must not vanish here: opening files, or libunwind's probing of
+ * memory, would let it, with a lock held or the recording half started. */
+static struct vs_process *begin(struct thread_state *state)
+{
+	state->error = errno;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state->cancel);
+	return vs_process_get();
+}
+
+static void end(const struct thread_state *state)
+{
+	pthread_setcancelstate(state->cancel, NULL);
+	errno = state->error;
+}
+
 void vs_record(struct vramshim_event *event)
 {
-	int saved = errno;
-	struct vs_process *process = vs_process_get();
+	struct thread_state state;
+	struct vs_process *process = begin(&state);
 
 	if (process)
 		record(process, event);
-	errno = saved;
+	end(&state);
 }
 
 /* The string id of a CUDA call's name, interned at its first event. */
@@ -40,25 +62,25 @@ static uint32_t entry_name(struct vs_process *process, enum vs_entry entry)
 
 void vs_record_call(enum vs_entry entry, struct vramshim_event *event)
 {
-	int saved = errno;
-	struct vs_process *process = vs_process_get();
+	struct thread_state state;
+	struct vs_process *process = begin(&state);
 
 	if (process) {
 		event->name = entry_name(process, entry);
 		record(process, event);
 	}
-	errno = saved;
+	end(&state);
 }
 
 void vs_record_mark(const char *name)
 {
 	struct vramshim_event event = {.type = VRAMSHIM_MARK, .device = -1};
-	int saved = errno;
-	struct vs_process *process = vs_process_get();
+	struct thread_state state;
+	struct vs_process *process = begin(&state);
 
 	if (process) {
 		event.name = vs_stack_string(process, name, strlen(name));
 		record(process, &event);
 	}
-	errno = saved;
+	end(&state);
 }

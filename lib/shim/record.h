@@ -10,7 +10,7 @@
 #include "shim/real.h"
 
 /* Record an event with the calling thread's stack. Sets `thread` and `stack`. Between vs_enter() and vs_leave() only.
- * errno is kept; failures are silent: the job goes on. */
+ * errno is kept, and the thread is not cancelled inside; failures are silent: the job goes on. */
 void vs_record(struct vramshim_event *event);
 /* The same for a CUDA call, which it names. */
 void vs_record_call(enum vs_entry entry, struct vramshim_event *event);
