@@ -3,9 +3,6 @@
  * The exported CUDA wrappers, generated from cuda_entries.def: forward the call unchanged, and record it if
  * it is the outermost one (cudaMalloc calls cuMemAlloc_v2: one allocation, not two).
  */
-#include <stdatomic.h>
-#include <stdbool.h>
-
 #include "shim/cuda_hooks.h"
 #include "shim/device.h"
 #include "shim/export.h"

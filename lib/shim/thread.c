@@ -29,13 +29,12 @@ static void retire(void *value)
 	vs_thread.process = NULL;
 }
 
-int vs_thread_prepare(void)
+void vs_thread_prepare(void)
 {
 	int state = 0;
 
 	if (atomic_compare_exchange_strong(&exit_key_state, &state, 1))
 		atomic_store(&exit_key_state, pthread_key_create(&exit_key, retire) ? 3 : 2);
-	return 0;
 }
 
 static void attach(struct vs_process *process)

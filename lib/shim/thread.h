@@ -47,6 +47,6 @@ static inline void vs_leave(void)
 void vs_thread_append(struct vs_process *process, struct vramshim_event *event);
 
 /* Once a process image, before the first event. */
-int vs_thread_prepare(void);
+void vs_thread_prepare(void);
 
 #endif
