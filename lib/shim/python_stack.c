@@ -170,6 +170,10 @@ void vs_python_prepare(void)
 	version[strcspn(version, " ")] = '\0';
 	atomic_store(&python.version, version);
 	python.thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+	/* Public since 3.13; there before under the other name. Both read one word, without the GIL. */
+	python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+	if (!python.finalizing)
+		python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
 	python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
 	python.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
 	python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
@@ -187,13 +191,13 @@ const char *vs_python_version(void)
 	return version ? version : "";
 }
 
-/* The thread's state, or NULL. */
-static inline const char *current_thread(void)
+/* An interpreter on its way out frees the states of threads that still run. It says so before: what was read of a
+ * state is good if this is false afterwards. The frames themselves stay. */
+static inline bool leaving(void)
 {
-	/* An interpreter on its way out frees the states of threads that still run, and ask for theirs. */
-	if (python.finalizing && python.finalizing())
-		return NULL;
-	return python.thread_state();
+	/* Acquire: what was read before this fence was read before the answer. */
+	atomic_thread_fence(memory_order_acquire);
+	return python.finalizing && python.finalizing();
 }
 
 /* The thread's innermost frame, or NULL. */
@@ -201,9 +205,9 @@ static inline const char *current_frame(const struct vs_python_layout *layout, c
 {
 	const char *frame = load_pointer(thread, layout->thread_frame);
 
-	if (layout->cframe_frame >= 0 && frame)
+	if (layout->cframe_frame >= 0 && frame && !leaving())
 		frame = load_pointer(frame, (size_t)layout->cframe_frame);
-	return frame;
+	return leaving() ? NULL : frame;
 }
 
 /* The layout meets its first frame. Threads without one prove nothing. */
@@ -257,7 +261,7 @@ void vs_python_walk(struct vs_python_walk *walk, struct vs_hash *hash)
 	if (state == STATE_ABSENT || state == STATE_OFF)
 		return;
 	layout = python.layout;
-	thread = current_thread();
+	thread = leaving() ? NULL : python.thread_state();
 	if (!thread || (state == STATE_UNCHECKED && check_once(&layout, thread) != STATE_READY))
 		return;
 	for (frame = current_frame(&layout, thread); frame; frame = load_pointer(frame, layout.frame_previous)) {

@@ -5,6 +5,7 @@
  * wrong, else 0.
  */
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -43,7 +44,8 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *pointer, int64_
                                                            uint64_t reserved, uint16_t device);
 void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t size, uint64_t allocated, uint64_t reserved,
                                                          uint16_t device);
-extern int mock_calls, mock_reports, mock_ooms;
+extern int mock_calls, mock_contexts, mock_reports, mock_ooms;
+extern __thread int mock_no_context;
 
 #define report     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
 #define report_oom _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
@@ -145,6 +147,25 @@ API int job_gateways(void)
 	return 0;
 }
 
+/* A thread without a context, as NCCL's are, makes memory on the runtime's current device: the recorder must not give
+ * the thread a context (hundreds of MiB on a real card) by asking the device something. */
+API int job_no_context(void)
+{
+	struct {
+		int type, handles, location, id;
+		void *windows;
+		uint64_t flags;
+	} prop = {1, 0, 1, 0, NULL, 0};
+	int (*create)(uint64_t *, size_t, const void *, unsigned long long);
+	uint64_t handle;
+
+	CHECK(cudaGetDriverEntryPoint("cuMemCreate", (void **)&create, 0, NULL) == 0);
+	mock_no_context = 1;
+	CHECK(create(&handle, 2 << 20, &prop, 0) == 0);
+	CHECK(mock_contexts == 0);
+	return 0;
+}
+
 API int job_torch(void)
 {
 	int reports = mock_reports, ooms = mock_ooms;
@@ -201,6 +222,59 @@ API int job_background(int count, int microseconds)
 	for (int i = 0; i < count; i++)
 		CHECK(pthread_create(&thread, NULL, report_for_ever, (void *)(uintptr_t)i) == 0);
 	usleep((useconds_t)microseconds);
+	return 0;
+}
+
+/* The same in the calling thread. */
+API int job_report_for_ever(void)
+{
+	report_for_ever(NULL);
+	return 0;
+}
+
+/* A thread that is cancelled in the middle of the process's first event. */
+static void *report_cancelled(void *argument)
+{
+	pthread_cancel(pthread_self());
+	report((void *)0x7f0000000000, 512, 512, 2 << 20, CUDA(0));
+	pthread_testcancel();
+	return argument;
+}
+
+API int job_cancelled(void)
+{
+	pthread_t thread;
+	void *result;
+
+	CHECK(pthread_create(&thread, NULL, report_cancelled, NULL) == 0);
+	CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED);
+	report((void *)0x7f0000000200, 512, 512, 2 << 20, CUDA(0));
+	return 0;
+}
+
+/* A thread that holds the loader's list of libraries nearly all the time. */
+static int hold(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)info;
+	(void)size;
+	(void)data;
+	usleep(10000);
+	return 0;
+}
+
+static void *hold_for_ever(void *argument)
+{
+	for (;;)
+		dl_iterate_phdr(hold, NULL);
+	return argument;
+}
+
+API int job_hold_loader(void)
+{
+	pthread_t thread;
+
+	CHECK(pthread_create(&thread, NULL, hold_for_ever, NULL) == 0);
+	usleep(20000);
 	return 0;
 }
 

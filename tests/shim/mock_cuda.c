@@ -19,6 +19,8 @@
 
 API int mock_calls;
 API __thread int mock_device;
+API __thread int mock_no_context; /* this thread has none */
+API int mock_contexts;            /* made by calls that need one */
 
 static uint64_t next_address = 0x700000000000;
 static uint64_t live[65536];
@@ -119,7 +121,18 @@ API int cuMemUnmap(uint64_t address, size_t size)
 
 API int cuCtxGetDevice(int *device)
 {
+	if (mock_no_context)
+		return 201; /* CUDA_ERROR_INVALID_CONTEXT */
 	*device = mock_device;
+	return 0;
+}
+
+API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+	if (mock_no_context)
+		return 201;
+	*free_bytes = (size_t)15 << 30;
+	*total = (size_t)16 << 30;
 	return 0;
 }
 
@@ -169,7 +182,8 @@ API int cuGetProcAddress(const char *base, void **out, int version, uint64_t fla
 
 #else
 
-extern __thread int mock_device;
+extern __thread int mock_device, mock_no_context;
+extern int mock_contexts;
 int cuMemAlloc_v2(uint64_t *out, size_t size);
 int cuMemFree_v2(uint64_t address);
 int cuMemAllocAsync(uint64_t *out, size_t size, void *stream);
@@ -235,6 +249,7 @@ API int cudaMalloc3D(struct pitched *out, struct extent extent)
 
 API int cudaGetDevice(int *device)
 {
+	errno = EXDEV; /* it was not the job that asked */
 	*device = mock_device;
 	return 0;
 }
@@ -247,6 +262,7 @@ API int cudaSetDevice(int device)
 
 API int cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
+	mock_contexts += mock_no_context;
 	*free_bytes = (size_t)15 << 30;
 	*total = (size_t)16 << 30;
 	return 0;

@@ -10,8 +10,8 @@ JOB = "import ctypes, sys; sys.exit(getattr(ctypes.CDLL(sys.argv[1]), sys.argv[2
 DEVICE, MANAGED, PINNED, _, POOL, PHYSICAL, MAPPED, RESERVED = range(1, 9)
 
 
-def run(name, *arguments, **options):
-    result = Run([sys.executable, "-c", JOB, TOOLS + "/job.so", name] + [str(a) for a in arguments], **options)
+def run(name, *arguments, job="/job.so", **options):
+    result = Run([sys.executable, "-c", JOB, TOOLS + job, name] + [str(a) for a in arguments], **options)
     assert result.status == 0 and result.stdout == b"" and result.stderr == b"", (result.status, result.stderr)
     return result
 
@@ -82,6 +82,22 @@ def test_gateways():
     create, reserve, mapped, unmap, release = events[:5]
     assert mapped["handle"] == create["address"] == release["address"]
     assert mapped["address"] == reserve["address"] == unmap["address"]
+
+
+def test_no_context():
+    trace = recorded("job_no_context")
+    assert short(trace.of(CUDA_ALLOC)) == [(CUDA_ALLOC, PHYSICAL, "cuMemCreate", 0, 2 << 20)]
+    assert not trace.of(MEMINFO)
+
+
+def test_bundled_runtime():
+    """Wheels that bring the runtime with them have it under a name of their own."""
+    trace = recorded("job_runtime", job="/job_bundled.so")
+    assert len(trace.of(CUDA_ALLOC)) == 6 and not trace.of(CUDA_FAIL)
+
+
+def test_cancelled_in_the_first_event():
+    assert [e["address"] for e in recorded("job_cancelled").of(TORCH_ALLOC)] == [0x7F0000000000, 0x7F0000000200]
 
 
 def test_torch():

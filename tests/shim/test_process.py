@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from recorder import MARK, SHIM, TOOLS, TORCH_ALLOC, TORCH_FREE, Run, run_all
+from recorder import MARK, SHIM, TOOLS, TORCH_ALLOC, TORCH_FREE, Run, interpreters, run_all
 
 JOB = TOOLS + "/job.so"
 LOAD = "import ctypes, os, sys; job = ctypes.CDLL(%r); report = job.job_report; report.argtypes = [ctypes.c_uint64, ctypes.c_int64]\n" % JOB
@@ -68,6 +68,44 @@ report(8192, 512)
             assert event["native"][0][1].endswith("/job.so") and "native_stacks" not in trace.facts
         else:
             assert event["native"] == [] and "forked" in trace.facts["native_stacks"]
+
+
+def test_fork_while_the_loader_is_locked():
+    """glibc leaves the lock of dl_iterate_phdr() as it was: in the child, nobody will ever unlock it."""
+    run = python("""
+import signal
+report(4096, 512)
+job.job_hold_loader()
+for i in range(3):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        report(4096, 512)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+os._exit(0)
+""")
+    assert run.status == 0 and len(run.traces) == 4, run.stderr
+
+
+def test_threads_at_the_interpreters_end():
+    """An interpreter frees the states of its daemon threads while they still report, from C and without the GIL."""
+    for _, interpreter in interpreters(range(8, 14)) * 4:
+        run = Run([interpreter, "-c", LOAD + """
+import threading, time
+class Late:
+    def __del__(self, libc=ctypes.CDLL(None), sleep=time.sleep):
+        libc.malloc.restype = ctypes.c_void_p
+        for size in range(64, 2048, 16):        # where the states were, something else is now
+            for i in range(8):
+                libc.memset(ctypes.c_void_p(libc.malloc(size)), 255, size)
+        sleep(0.1)
+late = Late()
+for i in range(4):
+    threading.Thread(target=job.job_report_for_ever, daemon=True).start()
+time.sleep(0.02)
+"""])
+        assert run.status == 0 and run.stderr == b"", (interpreter, run.status, run.stderr)
 
 
 def test_fork_before_the_first_event():
