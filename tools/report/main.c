@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "common/message.h"
+#include "estimate/estimate.h"
 
 static const struct {
 	const char *name;
@@ -20,6 +21,7 @@ static const struct {
     {"blocks", vs_cmd_blocks, "every block alive at the peak, at the end or at a mark"},
     {"stacks", vs_cmd_stacks, "call stacks that hold the most memory at the peak, or one by its number"},
     {"dump", vs_cmd_dump, "every record of the traces as text"},
+    {"float", vs_float_main, "a number bit by bit in the formats of training"},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/network.h"
+
+#include "model/layer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct vs_network {
+	const struct vs_job *job;
+	struct vs_ops *ops;
+	struct vs_layer *layers;
+	size_t layer_count;
+	int embedding, positions, types, class_token;
+	int embedding_norm[2], final_norm[2];
+	struct vs_linear patch, pooler, head, transform;
+	int transform_norm[2];
+};
+
+static int matrix(struct vs_network *n, uint64_t rows, uint64_t cols)
+{
+	struct vs_param_spec spec = {
+	    .count = rows * cols, .rows = rows, .size = vs_job_param_size(n->job), .trainable = !n->job->lora_rank};
+
+	/* prepare_model_for_kbit_training: whatever is not quantised becomes fp32. */
+	if (n->job->quantization)
+		spec.size = 4;
+	return vs_tape_param(n->ops->tape, &spec);
+}
+
+static int param(struct vs_network *n, uint64_t count)
+{
+	return matrix(n, 1, count);
+}
+
+static struct vs_linear dense(struct vs_network *n, uint64_t out, uint64_t in, bool bias)
+{
+	struct vs_linear l = VS_NO_LINEAR;
+
+	l.in = in;
+	l.out = out;
+	l.weight = matrix(n, out, in);
+	if (bias)
+		l.bias = param(n, out);
+	return l;
+}
+
+static void norm(struct vs_network *n, int pair[2])
+{
+	pair[0] = param(n, n->job->shape.hidden);
+	if (n->job->shape.norm == VS_NORM_LAYER)
+		pair[1] = param(n, n->job->shape.hidden);
+}
+
+static void build_ends(struct vs_network *n)
+{
+	const struct vs_shape *s = &n->job->shape;
+	uint64_t tp = n->job->tensor_parallel, vocab = (s->vocab + tp - 1) / tp;
+
+	n->head = n->pooler = n->transform = n->patch = VS_NO_LINEAR;
+	n->embedding = n->positions = n->types = n->class_token = -1;
+	if (s->family == VS_FAMILY_VIT) {
+		n->class_token = param(n, s->hidden);
+		n->positions = param(n, vs_shape_sequence(s, 0) * s->hidden);
+		n->patch = dense(n, s->hidden, s->channels * s->patch * s->patch, true);
+	} else {
+		n->embedding = matrix(n, vocab, s->hidden);
+		if (s->positions)
+			n->positions = matrix(n, s->positions, s->hidden);
+		if (s->token_types)
+			n->types = matrix(n, s->token_types, s->hidden);
+	}
+	if (s->family == VS_FAMILY_BERT)
+		norm(n, n->embedding_norm);
+	else
+		norm(n, n->final_norm);
+	if (s->head == VS_HEAD_LM && s->family == VS_FAMILY_BERT) {
+		n->transform = dense(n, s->hidden, s->hidden, true);
+		norm(n, n->transform_norm);
+	} else if ((s->family == VS_FAMILY_BERT) || (s->family == VS_FAMILY_VIT && s->head == VS_HEAD_NONE)) {
+		n->pooler = dense(n, s->hidden, s->hidden, true);
+	}
+	if (s->head == VS_HEAD_LABELS) {
+		n->head = dense(n, s->labels, s->hidden, true);
+	} else if (s->head == VS_HEAD_LM) {
+		n->head = VS_NO_LINEAR;
+		n->head.in = s->hidden;
+		n->head.out = vocab;
+		n->head.weight = s->tied ? n->embedding : matrix(n, vocab, s->hidden);
+		if (s->family == VS_FAMILY_BERT)
+			n->head.bias = param(n, vocab);
+	}
+}
+
+int vs_network_new(const struct vs_job *job, struct vs_ops *ops, struct vs_network **ret_network)
+{
+	struct vs_network *n = calloc(1, sizeof(*n));
+	size_t count = (job->shape.layers + job->pipeline_parallel - 1) / job->pipeline_parallel;
+
+	if (!n)
+		return -ENOMEM;
+	n->job = job;
+	n->ops = ops;
+	n->layer_count = count;
+	n->layers = calloc(count, sizeof(*n->layers));
+	if (!n->layers) {
+		free(n);
+		return -ENOMEM;
+	}
+	build_ends(n);
+	for (size_t i = 0; i < count; i++)
+		vs_layer_build(&n->layers[i], job, ops, (uint32_t)i);
+	if (vs_tape_error(ops->tape)) {
+		int error = vs_tape_error(ops->tape);
+
+		vs_network_free(n);
+		return error;
+	}
+	*ret_network = n;
+	return 0;
+}
+
+void vs_network_free(struct vs_network *n)
+{
+	if (!n)
+		return;
+	free(n->layers);
+	free(n);
+}
+
+static struct vs_var embed_image(struct vs_network *n, uint64_t tokens)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	/* The pixels are cast to the parameters' type; the convolution keeps them, for its weight. */
+	struct vs_var pixels =
+	    vs_new(t, n->job->batch * s->channels * s->image * s->image,
+	           n->ops->autocast ? n->ops->autocast : vs_job_param_size(n->job), VS_TAG_TEMPORARIES);
+	struct vs_var x = vs_op_linear(n->ops, &n->patch, pixels), w, y;
+
+	vs_drop(t, pixels);
+	w = vs_tape_param_var(t, n->class_token);
+	vs_op_begin(t); /* cat((class, patches)) */
+	vs_op_input(t, w, 0, w.count * w.size);
+	vs_op_input(t, x, 0, 0);
+	y = vs_op_end(t, tokens * s->hidden, w.size > x.size ? w.size : x.size);
+	vs_drop(t, w);
+	vs_drop(t, x);
+	w = vs_tape_param_var(t, n->positions);
+	x = vs_op_add(n->ops, y, w);
+	vs_drop(t, w);
+	vs_drop(t, y);
+	return x;
+}
+
+static struct vs_var plus_rows(struct vs_network *n, struct vs_var x, int weight, uint64_t rows)
+{
+	struct vs_tape *t = n->ops->tape;
+	struct vs_var p = vs_op_embedding(n->ops, weight, rows, n->job->shape.hidden);
+	struct vs_var y = vs_op_add(n->ops, x, p);
+
+	vs_drop(t, p);
+	vs_drop(t, x);
+	return y;
+}
+
+static struct vs_var embed(struct vs_network *n, uint64_t tokens)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	struct vs_var x, y;
+
+	if (s->family == VS_FAMILY_VIT) {
+		x = embed_image(n, tokens);
+	} else {
+		x = vs_op_embedding(n->ops, n->embedding, tokens, s->hidden);
+		if (n->types >= 0)
+			x = plus_rows(n, x, n->types, tokens);
+		if (n->positions >= 0)
+			x = plus_rows(n, x, n->positions, tokens / n->job->batch);
+	}
+	if (s->norm == VS_NORM_RMS_GEMMA) {
+		y = vs_op_pointwise(n->ops, x, 0); /* times sqrt(hidden) */
+		vs_drop(t, x);
+		x = y;
+	}
+	if (s->family == VS_FAMILY_BERT) {
+		y = vs_op_layer_norm(n->ops, n->embedding_norm[0], n->embedding_norm[1], x);
+		vs_drop(t, x);
+		x = y;
+	}
+	y = vs_op_dropout(n->ops, x, s->dropout_embedding);
+	vs_drop(t, x);
+	if (n->job->lora_rank && n->job->input_grads) {
+		x = vs_leaf(t, y, true);
+		vs_drop(t, y);
+		y = x;
+	}
+	return y;
+}
+
+static struct vs_var run_layer(struct vs_tape *t, void *context, struct vs_var x)
+{
+	struct vs_layer *layer = context;
+
+	(void)t;
+	return vs_layer_forward(layer, x);
+}
+
+static struct vs_var final_norm(struct vs_network *n, struct vs_var x)
+{
+	return vs_norm_forward(n->ops, n->job->shape.norm, n->final_norm, x);
+}
+
+/* The mask that eager attention adds: 0 or the smallest number, a row a query, made from a boolean one. */
+static struct vs_var causal_mask(struct vs_network *n, uint8_t size)
+{
+	const struct vs_job *j = n->job;
+	bool windowed = j->shape.window && j->seq > j->shape.window;
+	struct vs_var mask = {.storage = -1}, flags;
+	uint64_t count = j->seq * j->seq;
+
+	if (!vs_shape_causal(&j->shape))
+		return mask;
+	if (vs_job_attention(j) == VS_ATTENTION_EAGER) {
+		flags = vs_new(n->ops->tape, count, 1, VS_TAG_TEMPORARIES);
+		mask = vs_new(n->ops->tape, j->batch * count, size, VS_TAG_TEMPORARIES);
+		vs_drop(n->ops->tape, flags);
+	} else if (windowed) {
+		mask = vs_new(n->ops->tape, count, 1, VS_TAG_TEMPORARIES);
+	}
+	return mask;
+}
+
+static struct vs_var logits_of(struct vs_network *n, struct vs_var x)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	struct vs_var y = vs_keep(t, x), z;
+
+	if (n->transform.weight >= 0) {
+		z = vs_op_linear(n->ops, &n->transform, y);
+		vs_drop(t, y);
+		y = vs_op_unary_input(n->ops, z);
+		vs_drop(t, z);
+		z = vs_op_layer_norm(n->ops, n->transform_norm[0], n->transform_norm[1], y);
+		vs_drop(t, y);
+		y = z;
+	}
+	if (s->head == VS_HEAD_LABELS || n->pooler.weight >= 0) {
+		/* The first token alone: its gradient is a whole tensor of zeros but for it. */
+		vs_op_begin(t);
+		vs_op_input(t, y, y.count * y.size, 0);
+		z = vs_op_end(t, n->job->batch * s->hidden, y.size);
+		vs_drop(t, y);
+		y = z;
+	}
+	if (n->pooler.weight >= 0) {
+		z = vs_op_linear(n->ops, &n->pooler, y);
+		vs_drop(t, y);
+		y = vs_op_unary_output(n->ops, z);
+		vs_drop(t, z);
+	}
+	if (n->head.weight < 0)
+		return y;
+	z = vs_op_linear(n->ops, &n->head, y);
+	vs_drop(t, y);
+	if (!s->softcap)
+		return z;
+	y = vs_op_pointwise(n->ops, z, 0); /* tanh(logits / c) * c */
+	vs_drop(t, z);
+	z = vs_op_unary_output(n->ops, y);
+	vs_drop(t, y);
+	y = vs_op_pointwise(n->ops, z, 0);
+	vs_drop(t, z);
+	return y;
+}
+
+struct vs_forward vs_network_forward(struct vs_network *n)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	uint64_t tokens = n->job->batch * vs_shape_sequence(s, n->job->seq / n->job->context_parallel);
+	struct vs_forward out = {.held.storage = -1};
+	struct vs_var x, y, mask;
+
+	vs_tape_instant(t, VS_INSTANT_SETUP);
+	vs_tape_layer(t, UINT32_MAX);
+	x = embed(n, tokens);
+	mask = causal_mask(n, x.size);
+	vs_tape_instant(t, VS_INSTANT_FORWARD);
+	for (size_t i = 0; i < n->layer_count; i++) {
+		vs_tape_layer(t, (uint32_t)i);
+		if (n->job->checkpointing == VS_CHECKPOINTING_FULL)
+			y = vs_tape_checkpoint(t, run_layer, &n->layers[i], x);
+		else
+			y = vs_layer_forward(&n->layers[i], x);
+		vs_drop(t, x);
+		x = y;
+	}
+	vs_tape_layer(t, UINT32_MAX);
+	if (s->family != VS_FAMILY_BERT) {
+		y = final_norm(n, x);
+		vs_drop(t, x);
+		x = y;
+	}
+	vs_drop(t, mask);
+	vs_tape_instant(t, VS_INSTANT_LOSS_FORWARD);
+	out.logits = logits_of(n, x);
+	out.loss = vs_op_cross_entropy(n->ops, out.logits, out.logits.count / tokens);
+	vs_drop(t, x);
+	vs_tape_uncache(t);
+	return out;
+}
