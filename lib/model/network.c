@@ -213,7 +213,7 @@ static struct vs_var final_norm(struct vs_network *n, struct vs_var x)
 	return vs_norm_forward(n->ops, n->job->shape.norm, n->final_norm, x);
 }
 
-/* The mask that eager attention adds: 0 or the smallest number, a row a query, made from a boolean one. */
+/* The mask that eager attention adds: 0 or the smallest number, the same for every sequence, from a boolean one. */
 static struct vs_var causal_mask(struct vs_network *n, uint8_t size)
 {
 	const struct vs_job *j = n->job;
@@ -225,7 +225,7 @@ static struct vs_var causal_mask(struct vs_network *n, uint8_t size)
 		return mask;
 	if (vs_job_attention(j) == VS_ATTENTION_EAGER) {
 		flags = vs_new(n->ops->tape, count, 1, VS_TAG_TEMPORARIES);
-		mask = vs_new(n->ops->tape, j->batch * count, size, VS_TAG_TEMPORARIES);
+		mask = vs_new(n->ops->tape, count, size, VS_TAG_TEMPORARIES);
 		vs_drop(n->ops->tape, flags);
 	} else if (windowed) {
 		mask = vs_new(n->ops->tape, count, 1, VS_TAG_TEMPORARIES);
@@ -305,7 +305,11 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 		vs_drop(t, x);
 		x = y;
 	}
-	vs_drop(t, mask);
+	/* Checkpoints keep their arguments, the mask among them, until they have run again. */
+	if (n->job->checkpointing == VS_CHECKPOINTING_FULL)
+		out.held = mask;
+	else
+		vs_drop(t, mask);
 	vs_tape_instant(t, VS_INSTANT_LOSS_FORWARD);
 	out.logits = logits_of(n, x);
 	out.loss = vs_op_cross_entropy(n->ops, out.logits, out.logits.count / tokens);

@@ -247,6 +247,8 @@ struct vs_var vs_op_softmax(struct vs_ops *o, struct vs_var x, uint8_t size)
 	size = size > cast.size ? size : cast.size;
 	vs_op_begin(o->tape);
 	vs_op_input(o->tape, cast, bytes_of(cast), 0);
+	/* softmax_backward_cuda_out: tmp = grad * output */
+	vs_op_backward_workspace(o->tape, cast.count * size);
 	y = vs_op_end(o->tape, cast.count, size);
 	vs_op_save_output(o->tape, y);
 	vs_drop(o->tape, cast);

@@ -29,6 +29,7 @@ static struct vs_var micro_batch(struct run *r)
 		vs_drop(r->tape, f.logits);
 	vs_tape_backward(r->tape, f.loss);
 	vs_tape_clear_graph(r->tape);
+	vs_drop(r->tape, f.held);
 	vs_drop(r->tape, f.loss);
 	return r->job->outputs_held ? f.logits : none;
 }

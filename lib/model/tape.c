@@ -44,8 +44,8 @@ struct node {
 struct frame {
 	vs_tape_body *body;
 	void *context;
-	int input; /* storage */
-	bool input_needs_gradient, done;
+	struct vs_var input;
+	bool done;
 	int *holders; /* nodes */
 	size_t holder_count, holder_room;
 	uint32_t layer;
@@ -609,12 +609,13 @@ static void recompute(struct vs_tape *t, int frame)
 {
 	struct frame f = t->frames[frame];
 	size_t start = t->node_count;
-	struct vs_var x = {.storage = f.input, .node = -1};
+	struct vs_var x = f.input;
 	struct vs_var out;
 
 	t->frames[frame].done = true;
-	if (f.input_needs_gradient)
+	if (x.node >= 0)
 		x.node = new_node(t);
+	x.slot = 0;
 	t->refill = frame;
 	t->filled = 0;
 	out = f.body(t, f.context, x);
@@ -624,8 +625,8 @@ static void recompute(struct vs_tape *t, int frame)
 	t->refill = -1;
 	/* The nodes made on the way only told what needs a gradient. */
 	t->node_count = start;
-	unref(t, f.input);
-	t->frames[frame].input = -1;
+	unref(t, f.input.storage);
+	t->frames[frame].input.storage = -1;
 }
 
 static void backward_node(struct vs_tape *t, int node)
@@ -699,7 +700,7 @@ void vs_tape_clear_graph(struct vs_tape *t)
 	}
 	t->node_count = 0;
 	for (size_t i = 0; i < t->frame_count; i++) {
-		unref(t, t->frames[i].input);
+		unref(t, t->frames[i].input.storage);
 		free(t->frames[i].holders);
 	}
 	t->frame_count = 0;
@@ -723,11 +724,8 @@ struct vs_var vs_tape_checkpoint(struct vs_tape *t, vs_tape_body *body, void *co
 		t->frames = bigger;
 	}
 	t->discard = (int)t->frame_count++;
-	t->frames[t->discard] = (struct frame){.body = body,
-	                                       .context = context,
-	                                       .input = ref(t, x.storage),
-	                                       .input_needs_gradient = x.node >= 0,
-	                                       .layer = t->layer};
+	t->frames[t->discard] =
+	    (struct frame){.body = body, .context = context, .input = vs_keep(t, x), .layer = t->layer};
 	if (x.storage >= 0 && t->storages[x.storage].tag == VS_TAG_TEMPORARIES)
 		retag(t, x.storage, VS_TAG_ACTIVATIONS);
 	out = body(t, context, x);
