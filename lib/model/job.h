@@ -75,6 +75,7 @@ struct vs_job {
 	uint32_t accumulation;
 
 	enum vs_precision precision;
+	bool fp16; /* the 16-bit type is fp16, not bf16 */
 	enum vs_optimizer optimizer;
 	enum vs_checkpointing checkpointing;
 	enum vs_attention attention;

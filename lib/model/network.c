@@ -283,6 +283,7 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 	const struct vs_shape *s = &n->job->shape;
 	uint64_t tokens = n->job->batch * vs_shape_sequence(s, n->job->seq / n->job->context_parallel);
 	struct vs_forward out = {.held.storage = -1};
+	bool causal_lm = s->head == VS_HEAD_LM && s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_T5;
 	struct vs_var x, y, mask;
 
 	vs_tape_instant(t, VS_INSTANT_SETUP);
@@ -312,7 +313,7 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 		vs_drop(t, mask);
 	vs_tape_instant(t, VS_INSTANT_LOSS_FORWARD);
 	out.logits = logits_of(n, x);
-	out.loss = vs_op_cross_entropy(n->ops, out.logits, out.logits.count / tokens);
+	out.loss = vs_op_cross_entropy(n->ops, out.logits, causal_lm);
 	vs_drop(t, x);
 	vs_tape_uncache(t);
 	return out;

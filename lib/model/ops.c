@@ -43,6 +43,8 @@ static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int 
 	vs_op_begin(t);
 	vs_op_input(t, x, bytes_of(x), 0);
 	vs_op_input(t, w, in * out * w.size, 0);
+	if (w.node >= 0)
+		vs_op_last_input_is_view(t);
 	vs_op_input(t, b, 0, out * b.size);
 	if (w.node >= 0)
 		vs_op_save(t, x);
@@ -242,8 +244,8 @@ struct vs_var vs_op_softmax(struct vs_ops *o, struct vs_var x, uint8_t size)
 {
 	struct vs_var y, cast = x;
 
-	/* softmax(dtype=float32) of 16 bits is one kernel; under autocast it is a cast and a kernel. */
-	cast = o->autocast ? vs_op_cast(o, x, 4) : vs_keep(o->tape, x);
+	/* softmax(dtype=float32) of fp16 is one kernel; of bf16, and under autocast, a cast and a kernel. */
+	cast = o->autocast || (size == 4 && !o->fp16) ? vs_op_cast(o, x, 4) : vs_keep(o->tape, x);
 	size = size > cast.size ? size : cast.size;
 	vs_op_begin(o->tape);
 	vs_op_input(o->tape, cast, bytes_of(cast), 0);
@@ -416,21 +418,22 @@ struct vs_var vs_op_rotary(struct vs_ops *o, struct vs_var x, uint8_t table_size
 	return y;
 }
 
-struct vs_var vs_op_cross_entropy(struct vs_ops *o, struct vs_var logits, uint64_t vocab)
+struct vs_var vs_op_cross_entropy(struct vs_ops *o, struct vs_var logits, bool upcast)
 {
 	struct vs_tape *t = o->tape;
-	struct vs_var wide = vs_op_cast(o, logits, 4), probabilities, loss;
+	struct vs_var wide = vs_op_cast(o, logits, upcast ? 4 : logits.size), log, picked, loss;
 
 	vs_op_begin(t);
 	vs_op_input(t, wide, bytes_of(wide), 0);
-	probabilities = vs_op_end(t, wide.count, 4);
-	vs_op_save_output(t, probabilities);
-	vs_op_begin(t); /* nll_loss: one row picks one element, its gradient is the whole matrix */
-	vs_op_input(t, probabilities, bytes_of(probabilities), 0);
-	vs_op_save(t, probabilities);
-	loss = vs_op_end(t, 1, 4);
-	vs_drop(t, probabilities);
+	log = vs_op_end(t, wide.count, wide.size);
+	vs_op_save_output(t, log);
+	picked = o->autocast ? vs_op_cast(o, log, 4) : vs_keep(t, log);
+	vs_op_begin(t); /* nll_loss: one element of a row, but its gradient is the whole matrix */
+	vs_op_input(t, picked, bytes_of(picked), 0);
+	vs_op_save(t, picked);
+	loss = vs_op_end(t, 1, picked.size);
+	vs_drop(t, picked);
+	vs_drop(t, log);
 	vs_drop(t, wide);
-	(void)vocab;
 	return loss;
 }

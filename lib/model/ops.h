@@ -20,6 +20,7 @@ enum vs_attention {
 struct vs_ops {
 	struct vs_tape *tape;
 	uint8_t autocast;        /* bytes an element autocast computes in; 0: off */
+	bool fp16;               /* the 16-bit type is fp16, not bf16 */
 	uint64_t gemm_workspace; /* that cuBLAS takes from the allocator in every call; 0: kept elsewhere */
 };
 
@@ -76,8 +77,8 @@ struct vs_heads {
 struct vs_var vs_op_attention(struct vs_ops *ops, const struct vs_heads *heads, enum vs_attention kind,
                               struct vs_var q, struct vs_var k, struct vs_var v);
 
-/* Cross-entropy over `vocab` in fp32 as Hugging Face's losses compute it, in `chunks` pieces of rows. Returns the
- * loss. */
-struct vs_var vs_op_cross_entropy(struct vs_ops *ops, struct vs_var logits, uint64_t vocab);
+/* Cross-entropy; `upcast`: of logits.float(), as Hugging Face's causal language models compute it. Autocast computes
+ * log_softmax in the logits' type and nll_loss in fp32. */
+struct vs_var vs_op_cross_entropy(struct vs_ops *ops, struct vs_var logits, bool upcast);
 
 #endif

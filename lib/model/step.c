@@ -212,6 +212,7 @@ int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memor
 	r.ops = (struct vs_ops){
 	    .tape = r.tape,
 	    .autocast = job->precision == VS_PRECISION_AMP ? 2 : 0,
+	    .fp16 = job->fp16,
 	    .gemm_workspace = job->gemm_workspace_kept ? 0 : job->gemm_workspace,
 	};
 	error = vs_network_new(job, &r.ops, &r.network);

@@ -19,11 +19,13 @@ struct storage {
 	void *handle;
 	int references;
 	enum vs_tag tag;
+	bool view; /* handed on as a transposed view: a sum does not go into it */
 };
 
 struct edge {
 	int node, slot;
 	uint64_t bytes, reduced;
+	bool view;
 };
 
 struct node {
@@ -419,6 +421,12 @@ void vs_op_input(struct vs_tape *t, struct vs_var input, uint64_t bytes, uint64_
 	    (struct edge){.node = input.node, .slot = input.slot, .bytes = bytes, .reduced = reduced};
 }
 
+void vs_op_last_input_is_view(struct vs_tape *t)
+{
+	if (t->open >= 0 && t->nodes[t->open].edge_count)
+		t->nodes[t->open].edges[t->nodes[t->open].edge_count - 1].view = true;
+}
+
 static void keep_in(struct vs_tape *t, struct node *n, int storage)
 {
 	if (n->save_count == SAVES) {
@@ -545,7 +553,8 @@ void vs_op_save_bytes(struct vs_tape *t, struct vs_var output, uint64_t bytes)
 	unref(t, storage);
 }
 
-/* torch::autograd::InputBuffer::add: the sum goes into whichever of the two nobody else holds. */
+/* torch::autograd::InputBuffer::add: the sum goes into the first one if nobody else holds it and it is no view (a
+ * weight's gradient is one: mm's result, transposed), else into the second under the same rule. */
 static int accumulate(struct vs_tape *t, int old, int more)
 {
 	int sum;
@@ -554,11 +563,11 @@ static int accumulate(struct vs_tape *t, int old, int more)
 		return more;
 	if (more < 0)
 		return old;
-	if (t->storages[old].references == 1) {
+	if (t->storages[old].references == 1 && !t->storages[old].view) {
 		unref(t, more);
 		return old;
 	}
-	if (t->storages[more].references == 1) {
+	if (t->storages[more].references == 1 && !t->storages[old].view) {
 		unref(t, old);
 		return more;
 	}
@@ -656,6 +665,8 @@ static void backward_node(struct vs_tape *t, int node)
 		struct edge *e = &n->edges[i];
 
 		results[i] = e->bytes ? take(t, e->bytes, VS_TAG_TEMPORARIES) : ref(t, passed);
+		if (e->view && results[i] >= 0)
+			t->storages[results[i]].view = true;
 	}
 	unref(t, workspace);
 	for (int i = 0; i < n->edge_count; i++) {

@@ -105,6 +105,8 @@ void vs_op_begin(struct vs_tape *tape);
 /* The backward gives `input` a gradient: `bytes` allocated by the operator, or the incoming one passed on (0). A
  * broadcast input's gradient is then summed to `reduced` bytes (0: it is not broadcast). */
 void vs_op_input(struct vs_tape *tape, struct vs_var input, uint64_t bytes, uint64_t reduced);
+/* The gradient that vs_op_input() named last is made as a transposed view. */
+void vs_op_last_input_is_view(struct vs_tape *tape);
 /* Kept until the backward, if there is one. */
 void vs_op_save(struct vs_tape *tape, struct vs_var var);
 /* Bytes the backward allocates beside its results, while it makes them. */
