@@ -126,7 +126,7 @@ static struct vs_var fused(struct vs_ops *o, const struct vs_heads *h, bool flas
 	cq = o->autocast ? vs_op_cast(o, q, o->autocast) : vs_keep(t, q);
 	ck = o->autocast ? vs_op_cast(o, k, o->autocast) : vs_keep(t, k);
 	cv = o->autocast ? vs_op_cast(o, v, o->autocast) : vs_keep(t, v);
-	if (!flash || h->repeat) {
+	if (h->repeat) {
 		y = repeated(o, h, ck, h->dim);
 		vs_drop(t, ck);
 		ck = y;

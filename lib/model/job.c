@@ -30,6 +30,8 @@ struct vs_job vs_job_default(const struct vs_shape *shape)
 	    .context_parallel = 1,
 	    .expert_parallel = 1,
 	    .compute_capability = 80,
+	    .multiprocessors = 108, /* an A100's */
+	    .threads_per_sm = 2048,
 	    .gemm_workspace = GEMM_WORKSPACE,
 	};
 }
@@ -44,12 +46,10 @@ uint8_t vs_job_compute_size(const struct vs_job *j)
 	return j->precision == VS_PRECISION_FP32 ? 4 : 2;
 }
 
-/* The order of at::native's select_sdp_backend() on CUDA, for training: flash (16 bits, from sm_80, heads to 256),
- * memory-efficient, math. Hugging Face asks for grouped queries instead of repeating keys when there is no mask,
- * which flash alone understands. */
+/* The order of at::native's select_sdp_backend() on CUDA, for training: flash (16 bits, from sm_80, heads to 256, no
+ * mask), memory-efficient, math. */
 enum vs_attention vs_job_attention(const struct vs_job *j)
 {
-	bool grouped = j->shape.kv_heads != j->shape.heads && !j->repeat_kv && !j->shape.kv_lora;
 	uint64_t dim = j->shape.kv_lora ? j->shape.nope_dim + j->shape.rope_dim : j->shape.head_dim;
 	bool masked = j->shape.window && j->seq > j->shape.window;
 
@@ -61,7 +61,7 @@ enum vs_attention vs_job_attention(const struct vs_job *j)
 		return VS_ATTENTION_EFFICIENT; /* a bias that needs a gradient */
 	if (vs_job_compute_size(j) == 2 && j->compute_capability >= 80 && dim <= 256 && !masked)
 		return VS_ATTENTION_FLASH;
-	return grouped && !masked ? VS_ATTENTION_MATH : VS_ATTENTION_EFFICIENT;
+	return VS_ATTENTION_EFFICIENT;
 }
 
 int vs_job_check(const struct vs_job *j, const char **ret_why)

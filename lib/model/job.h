@@ -97,8 +97,9 @@ struct vs_job {
 
 	/* Of the device and the libraries. */
 	uint32_t compute_capability; /* 80: 8.0 */
-	uint64_t gemm_workspace;     /* cuBLAS's own, from PyTorch's allocator */
-	bool gemm_workspace_kept;    /* older torch: kept per thread instead of given back */
+	uint32_t multiprocessors, threads_per_sm;
+	uint64_t gemm_workspace;  /* cuBLAS's own, from PyTorch's allocator */
+	bool gemm_workspace_kept; /* older torch: kept per thread instead of given back */
 };
 
 /* One GPU, bf16-style defaults: nothing sharded, nothing checkpointed, AdamW. */

@@ -46,6 +46,8 @@ static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int 
 	if (w.node >= 0)
 		vs_op_last_input_is_view(t);
 	vs_op_input(t, b, 0, out * b.size);
+	if (b.node >= 0)
+		vs_op_last_input_reduce_workspace(t, vs_reduce_workspace(o, rows, out));
 	if (w.node >= 0)
 		vs_op_save(t, x);
 	if (x.node >= 0)
@@ -148,7 +150,8 @@ struct vs_var vs_op_add(struct vs_ops *o, struct vs_var x, struct vs_var y)
 	return vs_op_end(o->tape, count, size);
 }
 
-struct vs_var vs_op_mul(struct vs_ops *o, struct vs_var x, struct vs_var y)
+/* `vector`: x is a row that is repeated over all others, as a norm's weight. */
+static struct vs_var multiply(struct vs_ops *o, struct vs_var x, struct vs_var y, bool vector)
 {
 	uint64_t count = x.count > y.count ? x.count : y.count;
 	uint8_t size = wider(x, y);
@@ -156,12 +159,19 @@ struct vs_var vs_op_mul(struct vs_ops *o, struct vs_var x, struct vs_var y)
 
 	vs_op_begin(t);
 	vs_op_input(t, x, count * size, x.count < count || x.size < size ? bytes_of(x) : 0);
+	if (x.node >= 0 && x.count < count && vector)
+		vs_op_last_input_reduce_workspace(t, vs_reduce_workspace(o, count / x.count, x.count));
 	vs_op_input(t, y, count * size, y.count < count || y.size < size ? bytes_of(y) : 0);
 	if (y.node >= 0)
 		vs_op_save(t, x);
 	if (x.node >= 0)
 		vs_op_save(t, y);
 	return vs_op_end(t, count, size);
+}
+
+struct vs_var vs_op_mul(struct vs_ops *o, struct vs_var x, struct vs_var y)
+{
+	return multiply(o, x, y, false);
 }
 
 struct vs_var vs_op_pointwise(struct vs_ops *o, struct vs_var x, uint8_t size)
@@ -307,7 +317,7 @@ struct vs_var vs_op_rms_norm(struct vs_ops *o, int weight, struct vs_var x)
 	vs_drop(t, wide);
 	narrow = vs_op_cast(o, normal, x.size);
 	w = vs_tape_param_var(t, weight);
-	y = vs_op_mul(o, w, narrow);
+	y = multiply(o, w, narrow, true);
 	vs_drop(t, narrow);
 	vs_drop(t, normal);
 	vs_drop(t, w);
@@ -328,7 +338,7 @@ struct vs_var vs_op_rms_norm_gemma(struct vs_ops *o, int weight, struct vs_var x
 	vs_drop(t, y);
 	one = vs_op_pointwise(o, w, 0);
 	vs_drop(t, w);
-	y = vs_op_mul(o, normal, one);
+	y = multiply(o, one, normal, true);
 	vs_drop(t, one);
 	vs_drop(t, normal);
 	w = vs_op_cast(o, y, x.size);
@@ -349,7 +359,7 @@ struct vs_var vs_op_rms_norm_t5(struct vs_ops *o, int weight, struct vs_var x)
 	w = vs_tape_param_var(t, weight);
 	narrow = vs_op_cast(o, normal, w.size);
 	vs_drop(t, normal);
-	y = vs_op_mul(o, w, narrow);
+	y = multiply(o, w, narrow, true);
 	vs_drop(t, narrow);
 	vs_drop(t, w);
 	return y;

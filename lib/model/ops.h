@@ -19,8 +19,9 @@ enum vs_attention {
 
 struct vs_ops {
 	struct vs_tape *tape;
-	uint8_t autocast;        /* bytes an element autocast computes in; 0: off */
-	bool fp16;               /* the 16-bit type is fp16, not bf16 */
+	uint8_t autocast; /* bytes an element autocast computes in; 0: off */
+	bool fp16;        /* the 16-bit type is fp16, not bf16 */
+	uint32_t multiprocessors, threads_per_sm;
 	uint64_t gemm_workspace; /* that cuBLAS takes from the allocator in every call; 0: kept elsewhere */
 };
 
@@ -34,6 +35,9 @@ struct vs_linear {
 };
 
 #define VS_NO_LINEAR ((struct vs_linear){.weight = -1, .bias = -1, .lora_a = -1, .lora_b = -1})
+
+/* What summing `rows` x `cols` over the rows allocates beside its result. */
+uint64_t vs_reduce_workspace(const struct vs_ops *ops, uint64_t rows, uint64_t cols);
 
 struct vs_var vs_op_cast(struct vs_ops *ops, struct vs_var x, uint8_t size);
 struct vs_var vs_op_linear(struct vs_ops *ops, const struct vs_linear *linear, struct vs_var x);

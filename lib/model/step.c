@@ -213,6 +213,8 @@ int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memor
 	    .tape = r.tape,
 	    .autocast = job->precision == VS_PRECISION_AMP ? 2 : 0,
 	    .fp16 = job->fp16,
+	    .multiprocessors = job->multiprocessors,
+	    .threads_per_sm = job->threads_per_sm,
 	    .gemm_workspace = job->gemm_workspace_kept ? 0 : job->gemm_workspace,
 	};
 	error = vs_network_new(job, &r.ops, &r.network);

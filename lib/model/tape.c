@@ -24,7 +24,7 @@ struct storage {
 
 struct edge {
 	int node, slot;
-	uint64_t bytes, reduced;
+	uint64_t bytes, reduced, reduce_workspace;
 	bool view;
 };
 
@@ -427,6 +427,12 @@ void vs_op_last_input_is_view(struct vs_tape *t)
 		t->nodes[t->open].edges[t->nodes[t->open].edge_count - 1].view = true;
 }
 
+void vs_op_last_input_reduce_workspace(struct vs_tape *t, uint64_t bytes)
+{
+	if (t->open >= 0 && t->nodes[t->open].edge_count)
+		t->nodes[t->open].edges[t->nodes[t->open].edge_count - 1].reduce_workspace = bytes;
+}
+
 static void keep_in(struct vs_tape *t, struct node *n, int storage)
 {
 	if (n->save_count == SAVES) {
@@ -673,6 +679,7 @@ static void backward_node(struct vs_tape *t, int node)
 		if (n->edges[i].reduced) {
 			int sum = take(t, n->edges[i].reduced, VS_TAG_TEMPORARIES);
 
+			unref(t, take(t, n->edges[i].reduce_workspace, VS_TAG_TEMPORARIES));
 			unref(t, results[i]);
 			results[i] = sum;
 		}

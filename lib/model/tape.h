@@ -107,6 +107,8 @@ void vs_op_begin(struct vs_tape *tape);
 void vs_op_input(struct vs_tape *tape, struct vs_var input, uint64_t bytes, uint64_t reduced);
 /* The gradient that vs_op_input() named last is made as a transposed view. */
 void vs_op_last_input_is_view(struct vs_tape *tape);
+/* The sum to the shape of the input named last takes this much beside its result. */
+void vs_op_last_input_reduce_workspace(struct vs_tape *tape, uint64_t bytes);
 /* Kept until the backward, if there is one. */
 void vs_op_save(struct vs_tape *tape, struct vs_var var);
 /* Bytes the backward allocates beside its results, while it makes them. */
