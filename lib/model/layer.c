@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/layer.h"
 
+#include "model/shard.h"
+
 bool vs_shape_causal(const struct vs_shape *s)
 {
 	return s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_VIT;
@@ -8,11 +10,16 @@ bool vs_shape_causal(const struct vs_shape *s)
 
 static int matrix(struct vs_layer *l, uint64_t rows, uint64_t cols)
 {
+	bool sharded = vs_shards_parameters(l->job);
 	struct vs_param_spec spec = {.count = rows * cols,
 	                             .rows = rows,
-	                             .size = l->job->quantization ? 4 : vs_job_param_size(l->job),
+	                             .size = sharded ? vs_job_compute_size(l->job) : vs_job_param_size(l->job),
 	                             .trainable = !l->job->lora_rank};
 
+	if (sharded)
+		spec.stored_bytes = vs_shard_share(l->job, spec.count) * vs_shard_stored_size(l->job);
+	if (l->job->quantization)
+		spec.size = 4;
 	return vs_tape_param(l->ops->tape, &spec);
 }
 

@@ -2,6 +2,7 @@
 #include "model/network.h"
 
 #include "model/layer.h"
+#include "model/shard.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,8 @@ struct vs_network {
 	struct vs_ops *ops;
 	struct vs_layer *layers;
 	size_t layer_count;
+	struct vs_unit *units; /* one a layer */
+	struct vs_unit root;
 	int embedding, positions, types, class_token;
 	int embedding_norm[2], final_norm[2];
 	struct vs_linear patch, pooler, head, transform;
@@ -23,6 +26,8 @@ static int matrix(struct vs_network *n, uint64_t rows, uint64_t cols)
 	struct vs_param_spec spec = {
 	    .count = rows * cols, .rows = rows, .size = vs_job_param_size(n->job), .trainable = !n->job->lora_rank};
 
+	if (vs_shards_parameters(n->job))
+		spec.stored_bytes = vs_shard_share(n->job, spec.count) * vs_shard_stored_size(n->job);
 	/* prepare_model_for_kbit_training: whatever is not quantised becomes fp32. */
 	if (n->job->quantization)
 		spec.size = 4;
@@ -104,13 +109,22 @@ int vs_network_new(const struct vs_job *job, struct vs_ops *ops, struct vs_netwo
 	n->ops = ops;
 	n->layer_count = count;
 	n->layers = calloc(count, sizeof(*n->layers));
-	if (!n->layers) {
-		free(n);
+	n->units = calloc(count, sizeof(*n->units));
+	if (!n->layers || !n->units) {
+		vs_network_free(n);
 		return -ENOMEM;
 	}
 	build_ends(n);
-	for (size_t i = 0; i < count; i++)
+	vs_unit_init(&n->root, job, &n->root, 0, (int)vs_tape_param_count(ops->tape));
+	n->root.keeps = true;
+	n->root.previous = &n->units[count - 1];
+	for (size_t i = 0; i < count; i++) {
+		int first = (int)vs_tape_param_count(ops->tape);
+
 		vs_layer_build(&n->layers[i], job, ops, (uint32_t)i);
+		vs_unit_init(&n->units[i], job, &n->root, first, (int)vs_tape_param_count(ops->tape));
+		n->units[i].previous = i ? &n->units[i - 1] : NULL;
+	}
 	if (vs_tape_error(ops->tape)) {
 		int error = vs_tape_error(ops->tape);
 
@@ -126,6 +140,7 @@ void vs_network_free(struct vs_network *n)
 	if (!n)
 		return;
 	free(n->layers);
+	free(n->units);
 	free(n);
 }
 
@@ -288,17 +303,24 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 
 	vs_tape_instant(t, VS_INSTANT_SETUP);
 	vs_tape_layer(t, UINT32_MAX);
+	vs_unit_before_forward(t, &n->root);
 	x = embed(n, tokens);
 	mask = causal_mask(n, x.size);
 	vs_tape_instant(t, VS_INSTANT_FORWARD);
 	for (size_t i = 0; i < n->layer_count; i++) {
 		vs_tape_layer(t, (uint32_t)i);
+		vs_unit_before_forward(t, &n->units[i]);
+		y = vs_op_hook(t, x, vs_unit_after_backward, &n->units[i]);
+		vs_drop(t, x);
+		x = y;
 		if (n->job->checkpointing == VS_CHECKPOINTING_FULL)
 			y = vs_tape_checkpoint(t, run_layer, &n->layers[i], x);
 		else
 			y = vs_layer_forward(&n->layers[i], x);
 		vs_drop(t, x);
-		x = y;
+		x = vs_op_hook(t, y, vs_unit_before_backward, &n->units[i]);
+		vs_drop(t, y);
+		vs_unit_after_forward(t, &n->units[i]);
 	}
 	vs_tape_layer(t, UINT32_MAX);
 	if (s->family != VS_FAMILY_BERT) {
@@ -317,4 +339,10 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 	vs_drop(t, x);
 	vs_tape_uncache(t);
 	return out;
+}
+
+void vs_network_after_backward(struct vs_network *n)
+{
+	vs_unit_after_backward(n->ops->tape, &n->root);
+	vs_unit_settle(n->ops->tape, &n->root);
 }

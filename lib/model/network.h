@@ -23,4 +23,7 @@ struct vs_forward {
 /* Runs the forward of a micro-batch; the caller drops what it returns. */
 struct vs_forward vs_network_forward(struct vs_network *network);
 
+/* What a data-parallel framework does when a backward is over. */
+void vs_network_after_backward(struct vs_network *network);
+
 #endif

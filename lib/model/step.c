@@ -3,6 +3,7 @@
 
 #include "model/network.h"
 #include "model/optimizer.h"
+#include "model/shard.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static struct vs_var micro_batch(struct run *r)
 	if (!r->job->outputs_held)
 		vs_drop(r->tape, f.logits);
 	vs_tape_backward(r->tape, f.loss);
+	vs_network_after_backward(r->network);
 	vs_tape_clear_graph(r->tape);
 	vs_drop(r->tape, f.held);
 	vs_drop(r->tape, f.loss);
@@ -49,7 +51,15 @@ static uint8_t state_size(const struct run *r, const struct vs_param_spec *spec)
 {
 	bool master = r->job->precision == VS_PRECISION_MASTER16 || r->job->precision == VS_PRECISION_MEGATRON;
 
+	if (vs_shards_parameters(r->job))
+		return master ? 4 : vs_shard_stored_size(r->job);
 	return master ? 4 : spec->size;
+}
+
+/* Elements of a parameter that this rank's optimizer works on. */
+static uint64_t own_count(const struct run *r, const struct vs_param_spec *spec)
+{
+	return vs_shards_states(r->job) ? vs_shard_share(r->job, spec->count) : spec->count;
 }
 
 static void state_block(struct run *r, uint64_t bytes)
@@ -73,7 +83,8 @@ static void make_states(struct run *r)
 
 		if (!steps(r, i))
 			continue;
-		n = vs_optimizer_blocks(r->job->optimizer, spec->count, rows_of(spec), size, blocks, BLOCKS_MAX);
+		n = vs_optimizer_blocks(r->job->optimizer, own_count(r, spec), rows_of(spec), size, blocks,
+		                        BLOCKS_MAX);
 		if (r->job->optimizer == VS_OPTIMIZER_ADAMW_8BIT_PAGED && spec->count >= 100000) {
 			for (size_t k = 0; k < n; k++)
 				r->host += blocks[k];
@@ -99,7 +110,7 @@ static void foreach_lists(struct run *r)
 			const struct vs_param_spec *spec = vs_tape_param_spec(r->tape, i);
 
 			if (steps(r, i) && state_size(r, spec) == size)
-				list[n++] = vs_new(r->tape, spec->count, size, VS_TAG_TEMPORARIES);
+				list[n++] = vs_new(r->tape, own_count(r, spec), size, VS_TAG_TEMPORARIES);
 		}
 		for (int i = 0; i < n; i++)
 			vs_drop(r->tape, list[i]);
@@ -126,7 +137,7 @@ static void optimizer_step(struct run *r, uint32_t step)
 
 		if (steps(r, i))
 			vs_touch(r->tape,
-			         vs_optimizer_temporary(r->job->optimizer, spec->count, rows_of(spec),
+			         vs_optimizer_temporary(r->job->optimizer, own_count(r, spec), rows_of(spec),
 			                                state_size(r, spec)),
 			         VS_TAG_TEMPORARIES);
 	}
@@ -144,7 +155,7 @@ static void persistent_buffers(struct run *r)
 		if (!spec->trainable)
 			continue;
 		if (master)
-			state_block(r, spec->count * 4);
+			state_block(r, own_count(r, spec) * 4);
 		if (r->job->precision == VS_PRECISION_MEGATRON)
 			vs_new(r->tape, spec->count, 4, VS_TAG_GRADIENTS);
 		if (r->job->ema)
@@ -155,11 +166,13 @@ static void persistent_buffers(struct run *r)
 static void run_steps(struct run *r, struct vs_forecast *e)
 {
 	struct vs_tape *t = r->tape;
+	uint64_t trainable = e->trainable;
 	uint64_t tokens = r->job->batch * r->job->seq;
 	struct vs_var inputs;
 
 	e->loaded = vs_tape_total(t);
 	persistent_buffers(r);
+	vs_new(t, vs_shard_persistent(r->job, trainable), 1, VS_TAG_COMMUNICATION);
 	inputs = vs_new(t, tokens, 8, VS_TAG_INPUTS);
 	vs_tape_reset_peaks(t);
 	for (uint32_t step = 0; step < STEPS; step++) {
@@ -211,7 +224,7 @@ int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memor
 		return error;
 	r.ops = (struct vs_ops){
 	    .tape = r.tape,
-	    .autocast = job->precision == VS_PRECISION_AMP ? 2 : 0,
+	    .autocast = job->precision == VS_PRECISION_AMP && !vs_shards_parameters(job) ? 2 : 0,
 	    .fp16 = job->fp16,
 	    .multiprocessors = job->multiprocessors,
 	    .threads_per_sm = job->threads_per_sm,

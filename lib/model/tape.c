@@ -38,6 +38,8 @@ struct node {
 	uint64_t workspace;
 	enum vs_instant instant;
 	uint32_t layer;
+	vs_tape_hook *hook;
+	void *context;
 	int frame;       /* the checkpoint it belongs to; -1 */
 	uint8_t missing; /* tensors it would have saved, had the checkpoint let it */
 };
@@ -55,7 +57,7 @@ struct frame {
 
 struct param {
 	struct vs_param_spec spec;
-	int storage, extra, gradient, accumulator;
+	int storage, extra, gradient, share, accumulator;
 	struct vs_var cast; /* storage -1: none */
 };
 
@@ -328,7 +330,7 @@ int vs_tape_param(struct vs_tape *t, const struct vs_param_spec *spec)
 		t->params = bigger;
 	}
 	p = &t->params[t->param_count];
-	*p = (struct param){.spec = *spec, .gradient = -1, .accumulator = -1, .cast = {.storage = -1}};
+	*p = (struct param){.spec = *spec, .gradient = -1, .share = -1, .accumulator = -1, .cast = {.storage = -1}};
 	p->storage = take(t, spec->stored_bytes ? spec->stored_bytes : spec->count * spec->size, VS_TAG_WEIGHTS);
 	p->extra = take(t, spec->extra_bytes, VS_TAG_WEIGHTS);
 	return (int)t->param_count++;
@@ -370,7 +372,21 @@ void vs_tape_drop_gradients(struct vs_tape *t)
 	for (size_t i = 0; i < t->param_count; i++) {
 		unref(t, t->params[i].gradient);
 		t->params[i].gradient = -1;
+		unref(t, t->params[i].share);
+		t->params[i].share = -1;
 	}
+}
+
+void vs_tape_reduce_gradient(struct vs_tape *t, int param, uint64_t bytes)
+{
+	struct param *p = &t->params[param];
+
+	if (p->gradient < 0)
+		return;
+	unref(t, p->gradient);
+	p->gradient = -1;
+	if (p->share < 0)
+		p->share = take(t, bytes, VS_TAG_GRADIENTS);
 }
 
 struct vs_var vs_tape_cast_param(struct vs_tape *t, int param, uint8_t size)
@@ -688,11 +704,29 @@ static void backward_node(struct vs_tape *t, int node)
 		unref(t, n->pending[i]);
 		n->pending[i] = -1;
 	}
+	if (n->hook) {
+		n->hook(t, n->context);
+		n = &t->nodes[node];
+	}
 	for (int i = 0; i < n->save_count; i++)
 		unref(t, n->saves[i]);
 	n->save_count = 0;
 	for (int i = 0; i < n->edge_count; i++)
 		deliver(t, &t->nodes[node].edges[i], results[i]);
+}
+
+struct vs_var vs_op_hook(struct vs_tape *t, struct vs_var x, vs_tape_hook *hook, void *context)
+{
+	struct vs_var y;
+
+	vs_op_begin(t);
+	vs_op_input(t, x, 0, 0);
+	y = vs_op_end_view(t, x);
+	if (y.node >= 0 && t->refill < 0) {
+		t->nodes[y.node].hook = hook;
+		t->nodes[y.node].context = context;
+	}
+	return y;
 }
 
 void vs_tape_backward(struct vs_tape *t, struct vs_var loss)

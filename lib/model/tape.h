@@ -96,6 +96,8 @@ struct vs_var vs_tape_param_var(struct vs_tape *tape, int param);
 bool vs_tape_has_gradient(const struct vs_tape *tape, int param);
 /* zero_grad(set_to_none=True). */
 void vs_tape_drop_gradients(struct vs_tape *tape);
+/* The whole gradient, if there is one, gives way to this rank's share of it, `bytes`. */
+void vs_tape_reduce_gradient(struct vs_tape *tape, int param, uint64_t bytes);
 /* autocast's copy of a parameter in `size` bytes an element, made once between two vs_tape_uncache(). */
 struct vs_var vs_tape_cast_param(struct vs_tape *tape, int param, uint8_t size);
 void vs_tape_uncache(struct vs_tape *tape);
@@ -124,6 +126,10 @@ struct vs_var vs_op_more_view(struct vs_tape *tape, struct vs_var first, int slo
 /* The operator that made `output` keeps it, or other bytes it made, until its backward. */
 void vs_op_save_output(struct vs_tape *tape, struct vs_var output);
 void vs_op_save_bytes(struct vs_tape *tape, struct vs_var output, uint64_t bytes);
+
+/* A view of x whose backward first runs `hook`: where a framework's own hooks act. */
+typedef void vs_tape_hook(struct vs_tape *tape, void *context);
+struct vs_var vs_op_hook(struct vs_tape *tape, struct vs_var x, vs_tape_hook *hook, void *context);
 
 /* Runs the backward from `loss`, whose gradient is a scalar. */
 void vs_tape_backward(struct vs_tape *tape, struct vs_var loss);
