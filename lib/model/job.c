@@ -57,6 +57,8 @@ enum vs_attention vs_job_attention(const struct vs_job *j)
 		return j->attention;
 	if (j->shape.softcap)
 		return VS_ATTENTION_EAGER;
+	if (j->shape.kv_lora)
+		return VS_ATTENTION_EFFICIENT; /* values are narrower than keys */
 	if (j->shape.family == VS_FAMILY_T5)
 		return VS_ATTENTION_EFFICIENT; /* a bias that needs a gradient */
 	if (vs_job_compute_size(j) == 2 && j->compute_capability >= 80 && dim <= 256 && !masked)

@@ -51,6 +51,13 @@ static struct vs_linear linear(struct vs_layer *l, uint32_t target, uint64_t out
 
 	x.in = in;
 	x.out = out;
+	x.gather = x.scatter = 1;
+	if (l->job->sequence_parallel && l->job->tensor_parallel > 1) {
+		if (target & (VS_LORA_O | VS_LORA_DOWN))
+			x.scatter = l->job->tensor_parallel;
+		else if (target)
+			x.gather = l->job->tensor_parallel;
+	}
 	x.quantized = l->job->quantization != VS_QUANTIZATION_NONE;
 	x.weight = x.quantized ? param_4bit(l, in * out) : matrix(l, out, in);
 	if (bias)
@@ -216,8 +223,13 @@ static struct vs_var attend(struct vs_layer *l, struct vs_var x)
 	struct vs_tape *t = l->ops->tape;
 	const struct vs_shape *s = &l->job->shape;
 	struct vs_heads h = heads_of(l);
-	struct vs_var q = vs_op_linear(l->ops, &l->q, x), k, v, y, z;
+	struct vs_var q, k, v, y, z;
 
+	if (s->kv_lora)
+		return vs_latent_attention(l, &h, x);
+	if (s->family == VS_FAMILY_GPT2)
+		return attend_fused(l, x);
+	q = vs_op_linear(l->ops, &l->q, x);
 	if (l->q_norm >= 0)
 		q = head_norm(l, l->q_norm, q);
 	k = vs_op_linear(l->ops, &l->k, x);
@@ -239,6 +251,20 @@ static struct vs_var attend(struct vs_layer *l, struct vs_var x)
 	z = vs_op_linear(l->ops, &l->o, y);
 	vs_drop(t, y);
 	return z;
+}
+
+static struct vs_var run_attention(struct vs_tape *t, void *context, struct vs_var x)
+{
+	(void)t;
+	return attend(context, x);
+}
+
+/* Selective checkpointing runs attention again in the backward. */
+static struct vs_var attention(struct vs_layer *l, struct vs_var x)
+{
+	if (l->job->checkpointing == VS_CHECKPOINTING_SELECTIVE)
+		return vs_tape_checkpoint(l->ops->tape, run_attention, l, x);
+	return attend(l, x);
 }
 
 static struct vs_var activate(struct vs_layer *l, struct vs_var x)
@@ -282,6 +308,18 @@ static struct vs_var feed_forward(struct vs_layer *l, const struct vs_linear *ga
 
 static struct vs_var mlp(struct vs_layer *l, struct vs_var x)
 {
+	struct vs_var routed, shared, y;
+
+	if (l->moe) {
+		routed = vs_moe_forward(l, x);
+		if (l->shared_up.weight < 0)
+			return routed;
+		shared = feed_forward(l, &l->shared_gate, &l->shared_up, &l->shared_down, x);
+		y = vs_op_add(l->ops, routed, shared);
+		vs_drop(l->ops->tape, shared);
+		vs_drop(l->ops->tape, routed);
+		return y;
+	}
 	return feed_forward(l, &l->gate, &l->up, &l->down, x);
 }
 
@@ -310,7 +348,7 @@ static struct vs_var dropped(struct vs_layer *l, struct vs_var x)
 static struct vs_var forward_post(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
-	struct vs_var a = dropped(l, attend(l, x)), y, z;
+	struct vs_var a = dropped(l, attention(l, x)), y, z;
 
 	y = plus(l, x, a);
 	z = normed(l, 0, y);
@@ -328,10 +366,10 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
 	const struct vs_shape *s = &l->job->shape;
-	bool fused = s->family == VS_FAMILY_GPT2, four = s->layer_norms == 4;
+	bool four = s->layer_norms == 4;
 	struct vs_var a = normed(l, 0, x), y, h;
 
-	y = fused ? attend_fused(l, a) : attend(l, a);
+	y = attention(l, a);
 	vs_drop(t, a);
 	if (four) {
 		a = normed(l, 1, y);

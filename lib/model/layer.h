@@ -26,6 +26,9 @@ void vs_layer_build(struct vs_layer *layer, const struct vs_job *job, struct vs_
 struct vs_var vs_layer_forward(struct vs_layer *layer, struct vs_var x);
 
 struct vs_var vs_norm_forward(struct vs_ops *ops, enum vs_norm kind, const int params[2], struct vs_var x);
+struct vs_var vs_moe_forward(struct vs_layer *layer, struct vs_var x);
+struct vs_var vs_latent_attention(struct vs_layer *layer, const struct vs_heads *heads, struct vs_var x);
+
 /* Does a token see only those before it? */
 bool vs_shape_causal(const struct vs_shape *shape);
 

@@ -334,6 +334,13 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 	else
 		vs_drop(t, mask);
 	vs_tape_instant(t, VS_INSTANT_LOSS_FORWARD);
+	if (n->job->loss_chunks > 1 && causal_lm) {
+		out.logits.storage = -1;
+		out.loss = vs_op_fused_loss(n->ops, &n->head, x, n->job->loss_chunks);
+		vs_drop(t, x);
+		vs_tape_uncache(t);
+		return out;
+	}
 	out.logits = logits_of(n, x);
 	out.loss = vs_op_cross_entropy(n->ops, out.logits, causal_lm);
 	vs_drop(t, x);

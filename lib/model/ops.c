@@ -32,29 +32,33 @@ static struct vs_var parameter(struct vs_ops *o, int param)
 }
 
 /* addmm and mm: the input is kept for the weight's gradient, the weight for the input's. */
-static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int bias, uint64_t in, uint64_t out)
+static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int bias, const struct vs_linear *l)
 {
 	struct vs_tape *t = o->tape;
-	uint64_t rows = x.count / in;
+	uint64_t rows = x.count / l->in * l->gather, workspace = o->gemm_workspace;
 	struct vs_var y, w = parameter(o, weight), b = {.storage = -1, .node = -1};
 
+	if (l->gather > 1)
+		workspace += rows * l->in * x.size; /* gathered for the product, forward and backward */
+	if (l->scatter > 1)
+		workspace += rows * l->out * x.size; /* whole before it is reduced and scattered */
 	if (bias >= 0)
 		b = parameter(o, bias);
 	vs_op_begin(t);
 	vs_op_input(t, x, bytes_of(x), 0);
-	vs_op_input(t, w, in * out * w.size, 0);
+	vs_op_input(t, w, l->in * l->out * w.size, 0);
 	if (w.node >= 0)
 		vs_op_last_input_is_view(t);
-	vs_op_input(t, b, 0, out * b.size);
+	vs_op_input(t, b, 0, l->out * b.size);
 	if (b.node >= 0)
-		vs_op_last_input_reduce_workspace(t, vs_reduce_workspace(o, rows, out));
+		vs_op_last_input_reduce_workspace(t, vs_reduce_workspace(o, rows, l->out));
 	if (w.node >= 0)
 		vs_op_save(t, x);
 	if (x.node >= 0)
 		vs_op_save(t, w);
-	vs_op_workspace(t, o->gemm_workspace);
-	vs_op_backward_workspace(t, o->gemm_workspace);
-	y = vs_op_end(t, rows * out, x.size);
+	vs_op_workspace(t, workspace);
+	vs_op_backward_workspace(t, workspace);
+	y = vs_op_end(t, rows / l->scatter * l->out, x.size);
 	vs_drop(t, w);
 	vs_drop(t, b);
 	return y;
@@ -82,7 +86,7 @@ static struct vs_var base_product(struct vs_ops *o, const struct vs_linear *l, s
 
 	if (!l->quantized) {
 		compute = to_compute(o, x);
-		y = product(o, compute, l->weight, l->bias, l->in, l->out);
+		y = product(o, compute, l->weight, l->bias, l);
 		vs_drop(o->tape, compute);
 		return y;
 	}
@@ -102,15 +106,18 @@ static struct vs_var adapted(struct vs_ops *o, const struct vs_linear *l, struct
 	uint8_t adapter = vs_tape_param_spec(t, l->lora_a)->size;
 	struct vs_var result = base_product(o, l, x), y, a, b, cast;
 	uint8_t size = result.size;
+	struct vs_linear down = *l, up = *l;
 
+	down.out = up.in = l->rank;
+	down.scatter = up.gather = 1;
 	if (l->quantized) {
 		y = vs_op_copy(o, result, result.count);
 		vs_drop(t, result);
 		result = y;
 	}
 	cast = o->autocast ? vs_op_cast(o, x, o->autocast) : vs_op_cast(o, x, adapter);
-	a = product(o, cast, l->lora_a, -1, l->in, l->rank);
-	b = product(o, a, l->lora_b, -1, l->rank, l->out);
+	a = product(o, cast, l->lora_a, -1, &down);
+	b = product(o, a, l->lora_b, -1, &up);
 	vs_drop(t, a);
 	y = vs_op_pointwise(o, b, 0); /* times scaling */
 	vs_drop(t, b);
@@ -426,6 +433,26 @@ struct vs_var vs_op_rotary(struct vs_ops *o, struct vs_var x, uint8_t table_size
 	vs_drop(t, straight);
 	vs_drop(t, negated);
 	return y;
+}
+
+struct vs_var vs_op_fused_loss(struct vs_ops *o, const struct vs_linear *head, struct vs_var x, uint32_t chunks)
+{
+	struct vs_tape *t = o->tape;
+	uint64_t rows = x.count / head->in / chunks + 1;
+	struct vs_var cast = to_compute(o, x), w = parameter(o, head->weight), loss;
+
+	vs_op_begin(t);
+	vs_op_input(t, cast, bytes_of(cast), 0);
+	vs_op_input(t, w, w.count * w.size, 0);
+	/* A piece's logits in the model's type and in fp32. */
+	vs_op_workspace(t, rows * head->out * (cast.size + 4) + o->gemm_workspace);
+	loss = vs_op_end(t, 1, 4);
+	vs_op_save_bytes(t, loss, bytes_of(cast));
+	if (w.node >= 0)
+		vs_op_save_bytes(t, loss, w.count * w.size);
+	vs_drop(t, w);
+	vs_drop(t, cast);
+	return loss;
 }
 
 struct vs_var vs_op_cross_entropy(struct vs_ops *o, struct vs_var logits, bool upcast)

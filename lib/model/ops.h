@@ -30,11 +30,14 @@ struct vs_linear {
 	int weight, bias;
 	int lora_a, lora_b; /* -1: no adapter */
 	uint64_t in, out;
+	/* Sequence parallel: the input is a share of the rows and gathered to all of them, the output scattered. */
+	uint32_t gather, scatter;
 	uint32_t rank;
 	bool quantized; /* 4-bit: dequantised into a temporary in forward and backward */
 };
 
-#define VS_NO_LINEAR ((struct vs_linear){.weight = -1, .bias = -1, .lora_a = -1, .lora_b = -1})
+#define VS_NO_LINEAR                                                                                                 \
+	((struct vs_linear){.weight = -1, .bias = -1, .lora_a = -1, .lora_b = -1, .gather = 1, .scatter = 1})
 
 /* What summing `rows` x `cols` over the rows allocates beside its result. */
 uint64_t vs_reduce_workspace(const struct vs_ops *ops, uint64_t rows, uint64_t cols);
@@ -80,6 +83,10 @@ struct vs_heads {
 /* Scores, softmax and weighted sum. q, k, v: B S A d, B S K d, B S K dv. `kind` is none of AUTO. */
 struct vs_var vs_op_attention(struct vs_ops *ops, const struct vs_heads *heads, enum vs_attention kind,
                               struct vs_var q, struct vs_var k, struct vs_var v);
+
+/* The head's product and its loss at once, in pieces of 1/chunks of the rows (Liger's fused linear cross-entropy):
+ * the gradients of both are made in the forward, the logits never exist whole. */
+struct vs_var vs_op_fused_loss(struct vs_ops *ops, const struct vs_linear *head, struct vs_var x, uint32_t chunks);
 
 /* Cross-entropy; `upcast`: of logits.float(), as Hugging Face's causal language models compute it. Autocast computes
  * log_softmax in the logits' type and nll_loss in fp32. */
