@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "config.h"
+#include "estimate/config.h"
 #include "model/preset.h"
 #include "model/shape.h"
 

@@ -21,6 +21,7 @@ static const struct {
     {"blocks", vs_cmd_blocks, "every block alive at the peak, at the end or at a mark"},
     {"stacks", vs_cmd_stacks, "call stacks that hold the most memory at the peak, or one by its number"},
     {"dump", vs_cmd_dump, "every record of the traces as text"},
+    {"compare", vs_compare_main, "paper and refined estimates beside what was measured, with the reason of each gap"},
     {"plan", vs_plan_main, "the estimate alone: does a job fit, on how many cards, what would make it fit"},
     {"float", vs_float_main, "a number bit by bit in the formats of training"},
 };
