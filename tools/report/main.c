@@ -22,6 +22,7 @@ static const struct {
     {"stacks", vs_cmd_stacks, "call stacks that hold the most memory at the peak, or one by its number"},
     {"dump", vs_cmd_dump, "every record of the traces as text"},
     {"compare", vs_compare_main, "paper and refined estimates beside what was measured, with the reason of each gap"},
+    {"extrapolate", vs_extrapolate_main, "from small runs of a job, what a larger batch or sequence takes"},
     {"plan", vs_plan_main, "the estimate alone: does a job fit, on how many cards, what would make it fit"},
     {"float", vs_float_main, "a number bit by bit in the formats of training"},
 };
