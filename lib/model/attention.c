@@ -50,6 +50,20 @@ static struct vs_var eager_scores(struct vs_ops *o, const struct vs_heads *h, st
 	vs_drop(t, b);
 	y = vs_op_pointwise(o, x, 0); /* times scaling */
 	vs_drop(t, x);
+	if (h->softcap) { /* tanh(scores / cap) * cap */
+		x = vs_op_pointwise(o, y, 0);
+		vs_drop(t, y);
+		y = vs_op_unary_output(o, x);
+		vs_drop(t, x);
+		x = vs_op_pointwise(o, y, 0);
+		vs_drop(t, y);
+		y = x;
+	}
+	if (h->bias) {
+		x = vs_op_add(o, y, *h->bias);
+		vs_drop(t, y);
+		y = x;
+	}
 	if (!h->causal)
 		return y;
 	vs_op_begin(t); /* plus the mask */
@@ -121,7 +135,7 @@ static struct vs_var fused(struct vs_ops *o, const struct vs_heads *h, bool flas
 {
 	struct vs_tape *t = o->tape;
 	uint64_t rows = h->batch * h->heads, seq, workspace;
-	struct vs_var cq = q, ck, cv, y;
+	struct vs_var cq = q, ck, cv, bias, y;
 
 	cq = o->autocast ? vs_op_cast(o, q, o->autocast) : vs_keep(t, q);
 	ck = o->autocast ? vs_op_cast(o, k, o->autocast) : vs_keep(t, k);
@@ -147,10 +161,13 @@ static struct vs_var fused(struct vs_ops *o, const struct vs_heads *h, bool flas
 		if (cq.size < 4)
 			workspace += rows * round_up(h->seq, 64) * h->dim * 4;
 	}
+	bias = h->bias ? vs_op_copy(o, *h->bias, h->bias->count) : (struct vs_var){.storage = -1, .node = -1};
 	vs_op_begin(t);
 	vs_op_input(t, cq, bytes_of(cq), 0);
 	vs_op_input(t, ck, bytes_of(ck), 0);
 	vs_op_input(t, cv, bytes_of(cv), 0);
+	vs_op_input(t, bias, h->batch * bytes_of(bias), bytes_of(bias));
+	vs_op_save(t, bias);
 	vs_op_save(t, cq);
 	vs_op_save(t, ck);
 	vs_op_save(t, cv);
@@ -159,6 +176,7 @@ static struct vs_var fused(struct vs_ops *o, const struct vs_heads *h, bool flas
 	vs_op_save_output(t, y);
 	vs_op_save_bytes(t, y, rows * (flash ? h->seq : round_up(h->seq, 32)) * 4);
 	vs_op_save_bytes(t, y, 16); /* the random generator's state */
+	vs_drop(t, bias);
 	vs_drop(t, cq);
 	vs_drop(t, ck);
 	vs_drop(t, cv);

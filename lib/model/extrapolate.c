@@ -315,6 +315,7 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 {
 	const struct vs_series *s = &w->runs[w->base];
 	bool *live = calloc(s->count + 1, sizeof(*live));
+	double squares = 0;
 
 	if (!live)
 		return -ENOMEM;
@@ -322,7 +323,7 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 		live[s->events[i].size ? i : s->events[i].freed] = s->events[i].size != 0;
 	for (size_t i = 0; i <= e->peak_event; i++) {
 		const struct fit *f = &w->fits[i];
-		double scale;
+		double scale, miss;
 
 		if (!live[i])
 			continue;
@@ -331,9 +332,12 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 		e->live[s->events[i].category % VS_CATEGORIES_MAX][f->growth] += w->predicted[i];
 		if (!w->sure[i])
 			e->unsure += w->predicted[i];
-		e->residual += (uint64_t)(f->miss * tolerance((double)s->events[i].size) * (scale > 1 ? 1 : scale));
+		/* Independent misses add up as squares do. */
+		miss = f->miss * tolerance((double)s->events[i].size) * (scale > 1 ? scale : 1);
+		squares += miss * miss;
 	}
 	free(live);
+	e->residual = (uint64_t)sqrt(squares);
 	return 0;
 }
 

@@ -23,7 +23,7 @@ static int matrix(struct vs_layer *l, uint64_t rows, uint64_t cols)
 	return vs_tape_param(l->ops->tape, &spec);
 }
 
-static int param(struct vs_layer *l, uint64_t count)
+int vs_layer_param(struct vs_layer *l, uint64_t count)
 {
 	return matrix(l, 1, count);
 }
@@ -42,7 +42,7 @@ static int param_4bit(struct vs_layer *l, uint64_t count)
 	return vs_tape_param(l->ops->tape, &spec);
 }
 
-static struct vs_linear linear(struct vs_layer *l, uint32_t target, uint64_t out, uint64_t in, bool bias)
+struct vs_linear vs_layer_linear(struct vs_layer *l, uint32_t target, uint64_t out, uint64_t in, bool bias)
 {
 	struct vs_linear x = VS_NO_LINEAR;
 	/* peft keeps adapters of 16-bit and 4-bit bases in fp32. */
@@ -61,7 +61,7 @@ static struct vs_linear linear(struct vs_layer *l, uint32_t target, uint64_t out
 	x.quantized = l->job->quantization != VS_QUANTIZATION_NONE;
 	x.weight = x.quantized ? param_4bit(l, in * out) : matrix(l, out, in);
 	if (bias)
-		x.bias = param(l, out);
+		x.bias = vs_layer_param(l, out);
 	if (rank && l->job->lora_targets & target) {
 		x.rank = rank;
 		a.count = rank * in;
@@ -84,28 +84,29 @@ static void build_attention(struct vs_layer *l)
 	if (s->kv_lora) {
 		uint64_t qk = s->nope_dim + s->rope_dim;
 
-		l->q = linear(l, VS_LORA_Q, s->q_lora ? s->q_lora : heads * qk, s->hidden, s->q_lora && s->out_bias);
+		l->q = vs_layer_linear(l, VS_LORA_Q, s->q_lora ? s->q_lora : heads * qk, s->hidden,
+		                       s->q_lora && s->out_bias);
 		if (s->q_lora) {
-			l->q_norm = param(l, s->q_lora);
-			l->q_b = linear(l, VS_LORA_Q, heads * qk, s->q_lora, false);
+			l->q_norm = vs_layer_param(l, s->q_lora);
+			l->q_b = vs_layer_linear(l, VS_LORA_Q, heads * qk, s->q_lora, false);
 		}
-		l->k = linear(l, VS_LORA_K, s->kv_lora + s->rope_dim, s->hidden, s->out_bias);
-		l->k_norm = param(l, s->kv_lora);
-		l->kv_b = linear(l, VS_LORA_V, heads * (s->nope_dim + s->v_dim), s->kv_lora, false);
-		l->o = linear(l, VS_LORA_O, s->hidden, heads * s->v_dim, s->out_bias);
+		l->k = vs_layer_linear(l, VS_LORA_K, s->kv_lora + s->rope_dim, s->hidden, s->out_bias);
+		l->k_norm = vs_layer_param(l, s->kv_lora);
+		l->kv_b = vs_layer_linear(l, VS_LORA_V, heads * (s->nope_dim + s->v_dim), s->kv_lora, false);
+		l->o = vs_layer_linear(l, VS_LORA_O, s->hidden, heads * s->v_dim, s->out_bias);
 		return;
 	}
 	if (s->family == VS_FAMILY_GPT2) {
-		l->q = linear(l, VS_LORA_Q | VS_LORA_K | VS_LORA_V, q + 2 * kv, s->hidden, true);
+		l->q = vs_layer_linear(l, VS_LORA_Q | VS_LORA_K | VS_LORA_V, q + 2 * kv, s->hidden, true);
 	} else {
-		l->q = linear(l, VS_LORA_Q, q, s->hidden, s->qkv_bias);
-		l->k = linear(l, VS_LORA_K, kv, s->hidden, s->qkv_bias);
-		l->v = linear(l, VS_LORA_V, kv, s->hidden, s->qkv_bias);
+		l->q = vs_layer_linear(l, VS_LORA_Q, q, s->hidden, s->qkv_bias);
+		l->k = vs_layer_linear(l, VS_LORA_K, kv, s->hidden, s->qkv_bias);
+		l->v = vs_layer_linear(l, VS_LORA_V, kv, s->hidden, s->qkv_bias);
 	}
-	l->o = linear(l, VS_LORA_O, s->hidden, q, s->out_bias);
+	l->o = vs_layer_linear(l, VS_LORA_O, s->hidden, q, s->out_bias);
 	if (s->qk_norm) {
-		l->q_norm = param(l, s->head_dim);
-		l->k_norm = param(l, s->head_dim);
+		l->q_norm = vs_layer_param(l, s->head_dim);
+		l->k_norm = vs_layer_param(l, s->head_dim);
 	}
 }
 
@@ -116,18 +117,18 @@ static void build_mlp(struct vs_layer *l)
 
 	if (!l->moe) {
 		if (s->gated)
-			l->gate = linear(l, VS_LORA_GATE, s->ffn / tp, s->hidden, s->mlp_bias);
-		l->up = linear(l, VS_LORA_UP, s->ffn / tp, s->hidden, s->mlp_bias);
-		l->down = linear(l, VS_LORA_DOWN, s->hidden, s->ffn / tp, s->mlp_bias);
+			l->gate = vs_layer_linear(l, VS_LORA_GATE, s->ffn / tp, s->hidden, s->mlp_bias);
+		l->up = vs_layer_linear(l, VS_LORA_UP, s->ffn / tp, s->hidden, s->mlp_bias);
+		l->down = vs_layer_linear(l, VS_LORA_DOWN, s->hidden, s->ffn / tp, s->mlp_bias);
 		return;
 	}
-	l->router = linear(l, 0, s->experts, s->hidden, false);
+	l->router = vs_layer_linear(l, 0, s->experts, s->hidden, false);
 	l->experts_up = matrix(l, 2 * experts * s->expert_ffn, s->hidden);
 	l->experts_down = matrix(l, experts * s->hidden, s->expert_ffn);
 	if (s->shared_ffn) {
-		l->shared_gate = linear(l, VS_LORA_GATE, s->shared_ffn / tp, s->hidden, false);
-		l->shared_up = linear(l, VS_LORA_UP, s->shared_ffn / tp, s->hidden, false);
-		l->shared_down = linear(l, VS_LORA_DOWN, s->hidden, s->shared_ffn / tp, false);
+		l->shared_gate = vs_layer_linear(l, VS_LORA_GATE, s->shared_ffn / tp, s->hidden, false);
+		l->shared_up = vs_layer_linear(l, VS_LORA_UP, s->shared_ffn / tp, s->hidden, false);
+		l->shared_down = vs_layer_linear(l, VS_LORA_DOWN, s->hidden, s->shared_ffn / tp, false);
 	}
 }
 
@@ -139,13 +140,18 @@ void vs_layer_build(struct vs_layer *l, const struct vs_job *job, struct vs_ops 
 	l->moe = s->experts && index >= s->first_dense && (index + 1) % s->moe_every == 0;
 	l->q = l->k = l->v = l->o = l->q_b = l->kv_b = l->gate = l->up = l->down = VS_NO_LINEAR;
 	l->shared_gate = l->shared_up = l->shared_down = VS_NO_LINEAR;
+	l->cross_q = l->cross_k = l->cross_v = l->cross_o = VS_NO_LINEAR;
+	l->decoder = s->decoder_layers && index >= s->layers;
+	l->memory.storage = l->bias.storage = -1;
 	build_attention(l);
 	build_mlp(l);
 	for (uint64_t i = 0; i < s->layer_norms; i++) {
-		l->norms[i][0] = param(l, s->hidden);
+		l->norms[i][0] = vs_layer_param(l, s->hidden);
 		if (s->norm == VS_NORM_LAYER)
-			l->norms[i][1] = param(l, s->hidden);
+			l->norms[i][1] = vs_layer_param(l, s->hidden);
 	}
+	if (l->decoder)
+		vs_t5_build(l);
 }
 
 struct vs_var vs_norm_forward(struct vs_ops *o, enum vs_norm kind, const int params[2], struct vs_var x)
@@ -163,7 +169,7 @@ struct vs_var vs_norm_forward(struct vs_ops *o, enum vs_norm kind, const int par
 	return vs_op_layer_norm(o, params[0], params[1], x);
 }
 
-static struct vs_heads heads_of(const struct vs_layer *l)
+struct vs_heads vs_layer_heads(const struct vs_layer *l)
 {
 	const struct vs_job *j = l->job;
 	const struct vs_shape *s = &j->shape;
@@ -181,7 +187,8 @@ static struct vs_heads heads_of(const struct vs_layer *l)
 	    .v_dim = s->kv_lora ? s->v_dim : s->head_dim,
 	    .dropout = s->dropout_attention,
 	    .causal = vs_shape_causal(s),
-	    .fp32_softmax = s->family != VS_FAMILY_GPT2 && s->family != VS_FAMILY_BERT,
+	    .fp32_softmax = s->family != VS_FAMILY_GPT2 && s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_T5,
+	    .softcap = s->softcap,
 	    .repeat = j->repeat_kv,
 	};
 }
@@ -190,7 +197,7 @@ static struct vs_heads heads_of(const struct vs_layer *l)
 static struct vs_var attend_fused(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
-	struct vs_heads h = heads_of(l);
+	struct vs_heads h = vs_layer_heads(l);
 	struct vs_var qkv = vs_op_linear(l->ops, &l->q, x), q, k, v, y;
 
 	vs_op_begin(t);
@@ -222,7 +229,7 @@ static struct vs_var attend(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
 	const struct vs_shape *s = &l->job->shape;
-	struct vs_heads h = heads_of(l);
+	struct vs_heads h = vs_layer_heads(l);
 	struct vs_var q, k, v, y, z;
 
 	if (s->kv_lora)
@@ -306,7 +313,7 @@ static struct vs_var feed_forward(struct vs_layer *l, const struct vs_linear *ga
 	return a;
 }
 
-static struct vs_var mlp(struct vs_layer *l, struct vs_var x)
+struct vs_var vs_layer_mlp(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_var routed, shared, y;
 
@@ -353,7 +360,7 @@ static struct vs_var forward_post(struct vs_layer *l, struct vs_var x)
 	y = plus(l, x, a);
 	z = normed(l, 0, y);
 	vs_drop(t, y);
-	a = dropped(l, mlp(l, z));
+	a = dropped(l, vs_layer_mlp(l, z));
 	y = plus(l, z, a);
 	vs_drop(t, z);
 	z = normed(l, 1, y);
@@ -378,7 +385,7 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 	}
 	h = plus(l, x, dropped(l, y));
 	a = normed(l, four ? 2 : 1, h);
-	y = mlp(l, a);
+	y = vs_layer_mlp(l, a);
 	vs_drop(t, a);
 	if (four) {
 		a = normed(l, 3, y);
@@ -392,5 +399,7 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 
 struct vs_var vs_layer_forward(struct vs_layer *l, struct vs_var x)
 {
+	if (l->job->shape.family == VS_FAMILY_T5)
+		return vs_t5_forward(l, x);
 	return l->job->shape.family == VS_FAMILY_BERT ? forward_post(l, x) : forward_pre(l, x);
 }

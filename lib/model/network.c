@@ -15,8 +15,10 @@ struct vs_network {
 	size_t layer_count;
 	struct vs_unit *units; /* one a layer */
 	struct vs_unit root;
+	struct vs_var memory, held_bias[2]; /* T5: what the backward's checkpoints need again */
 	int embedding, positions, types, class_token;
-	int embedding_norm[2], final_norm[2];
+	int embedding_norm[2], final_norm[2], decoder_norm[2];
+	int relative[2]; /* T5: position biases of the two stacks */
 	struct vs_linear patch, pooler, head, transform;
 	int transform_norm[2];
 };
@@ -80,6 +82,11 @@ static void build_ends(struct vs_network *n)
 		norm(n, n->embedding_norm);
 	else
 		norm(n, n->final_norm);
+	if (s->decoder_layers) {
+		norm(n, n->decoder_norm);
+		n->relative[0] = matrix(n, s->relative_buckets, s->heads);
+		n->relative[1] = matrix(n, s->relative_buckets, s->heads);
+	}
 	if (s->head == VS_HEAD_LM && s->family == VS_FAMILY_BERT) {
 		n->transform = dense(n, s->hidden, s->hidden, true);
 		norm(n, n->transform_norm);
@@ -101,13 +108,15 @@ static void build_ends(struct vs_network *n)
 int vs_network_new(const struct vs_job *job, struct vs_ops *ops, struct vs_network **ret_network)
 {
 	struct vs_network *n = calloc(1, sizeof(*n));
-	size_t count = (job->shape.layers + job->pipeline_parallel - 1) / job->pipeline_parallel;
+	size_t count =
+	    (job->shape.layers + job->shape.decoder_layers + job->pipeline_parallel - 1) / job->pipeline_parallel;
 
 	if (!n)
 		return -ENOMEM;
 	n->job = job;
 	n->ops = ops;
 	n->layer_count = count;
+	n->memory.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
 	n->layers = calloc(count, sizeof(*n->layers));
 	n->units = calloc(count, sizeof(*n->units));
 	if (!n->layers || !n->units) {
@@ -292,23 +301,18 @@ static struct vs_var logits_of(struct vs_network *n, struct vs_var x)
 	return y;
 }
 
-struct vs_forward vs_network_forward(struct vs_network *n)
+/* Layers [from, to); x is given up. */
+static struct vs_var run_stack(struct vs_network *n, struct vs_var x, size_t from, size_t to)
 {
 	struct vs_tape *t = n->ops->tape;
-	const struct vs_shape *s = &n->job->shape;
-	uint64_t tokens = n->job->batch * vs_shape_sequence(s, n->job->seq / n->job->context_parallel);
-	struct vs_forward out = {.held.storage = -1};
-	bool causal_lm = s->head == VS_HEAD_LM && s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_T5;
-	struct vs_var x, y, mask;
+	struct vs_var y, bias = {.storage = -1, .node = -1};
+	uint64_t seq = n->job->seq / n->job->context_parallel;
 
-	vs_tape_instant(t, VS_INSTANT_SETUP);
-	vs_tape_layer(t, UINT32_MAX);
-	vs_unit_before_forward(t, &n->root);
-	x = embed(n, tokens);
-	mask = causal_mask(n, x.size);
-	vs_tape_instant(t, VS_INSTANT_FORWARD);
-	for (size_t i = 0; i < n->layer_count; i++) {
+	if (n->job->shape.relative_buckets)
+		bias = vs_op_embedding(n->ops, n->relative[from > 0], seq * seq, n->job->shape.heads);
+	for (size_t i = from; i < to; i++) {
 		vs_tape_layer(t, (uint32_t)i);
+		n->layers[i].bias = bias;
 		vs_unit_before_forward(t, &n->units[i]);
 		y = vs_op_hook(t, x, vs_unit_after_backward, &n->units[i]);
 		vs_drop(t, x);
@@ -322,8 +326,61 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 		vs_drop(t, y);
 		vs_unit_after_forward(t, &n->units[i]);
 	}
+	/* A checkpoint runs its layer again with the same bias. */
+	if (n->job->checkpointing != VS_CHECKPOINTING_NONE)
+		n->held_bias[from > 0] = bias;
+	else
+		vs_drop(t, bias);
+	return x;
+}
+
+/* The decoder: its own tokens through the same embedding, attending to the encoder's output. x is given up. */
+static struct vs_var decode(struct vs_network *n, struct vs_var x, uint64_t tokens)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	struct vs_var y = vs_norm_forward(n->ops, s->norm, n->final_norm, x), z;
+
+	vs_drop(t, x);
+	x = vs_op_dropout(n->ops, y, s->dropout_hidden);
+	vs_drop(t, y);
+	for (size_t i = s->layers; i < n->layer_count; i++)
+		n->layers[i].memory = x;
+	y = embed(n, tokens);
+	y = run_stack(n, y, s->layers, n->layer_count);
+	n->memory = x; /* part of the output object, and of every checkpoint's arguments */
+	z = vs_norm_forward(n->ops, s->norm, n->decoder_norm, y);
+	vs_drop(t, y);
+	y = vs_op_dropout(n->ops, z, s->dropout_hidden);
+	vs_drop(t, z);
+	if (!s->tied)
+		return y;
+	z = vs_op_pointwise(n->ops, y, 0); /* times hidden^-1/2 */
+	vs_drop(t, y);
+	return z;
+}
+
+struct vs_forward vs_network_forward(struct vs_network *n)
+{
+	struct vs_tape *t = n->ops->tape;
+	const struct vs_shape *s = &n->job->shape;
+	uint64_t tokens = n->job->batch * vs_shape_sequence(s, n->job->seq / n->job->context_parallel);
+	struct vs_forward out = {.held.storage = -1};
+	bool causal_lm = s->head == VS_HEAD_LM && s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_T5;
+	bool decoders = s->decoder_layers > 0;
+	struct vs_var x, y, mask;
+
+	vs_tape_instant(t, VS_INSTANT_SETUP);
 	vs_tape_layer(t, UINT32_MAX);
-	if (s->family != VS_FAMILY_BERT) {
+	vs_unit_before_forward(t, &n->root);
+	x = embed(n, tokens);
+	mask = causal_mask(n, x.size);
+	vs_tape_instant(t, VS_INSTANT_FORWARD);
+	x = run_stack(n, x, 0, decoders ? s->layers : n->layer_count);
+	if (decoders)
+		x = decode(n, x, tokens);
+	vs_tape_layer(t, UINT32_MAX);
+	if (s->family != VS_FAMILY_BERT && !decoders) {
 		y = final_norm(n, x);
 		vs_drop(t, x);
 		x = y;
@@ -350,6 +407,10 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 
 void vs_network_after_backward(struct vs_network *n)
 {
+	vs_drop(n->ops->tape, n->memory);
+	vs_drop(n->ops->tape, n->held_bias[0]);
+	vs_drop(n->ops->tape, n->held_bias[1]);
+	n->memory.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
 	vs_unit_after_backward(n->ops->tape, &n->root);
 	vs_unit_settle(n->ops->tape, &n->root);
 }

@@ -74,10 +74,12 @@ struct vs_heads {
 	uint64_t batch, seq, keys; /* keys: positions attended to */
 	uint64_t heads, kv_heads, dim, v_dim;
 	double dropout;
-	bool causal;       /* a mask exists: eager adds it */
-	bool fp32_softmax; /* the model asks softmax for fp32 and casts back */
-	bool contiguous;   /* ... and its inputs are whole tensors, not views of one projection */
-	bool repeat;       /* keys and values are repeated to `heads` before the kernel */
+	bool causal;               /* a mask exists: eager adds it */
+	bool fp32_softmax;         /* the model asks softmax for fp32 and casts back */
+	bool contiguous;           /* ... and its inputs are whole tensors, not views of one projection */
+	bool softcap;              /* scores go through tanh */
+	const struct vs_var *bias; /* added to the scores, of one sequence's size; NULL: none */
+	bool repeat;               /* keys and values are repeated to `heads` before the kernel */
 };
 
 /* Scores, softmax and weighted sum. q, k, v: B S A d, B S K d, B S K dv. `kind` is none of AUTO. */

@@ -21,7 +21,7 @@ import grid_jobs  # noqa: E402
 
 def measure(options, folder):
     command = [options.build / "tools/vramrun", "-o", folder / "run", "--simulate", options.gpu, "--", options.python]
-    command += [here / "grid_run.py", *options.words]
+    command += [here / "grid_run.py", *options.words] + ["--extra"] * options.extra
     out = subprocess.run(command, capture_output=True, text=True)
     if out.returncode:
         sys.exit(f"the jobs failed: {out.stderr[-2000:]}")
@@ -51,6 +51,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=here.parent.parent / "build")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--gpu", default="a100-80")
+    parser.add_argument("--extra", action="store_true", help="the families that the grid leaves out")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
     refined, article, counts = [], [], 0

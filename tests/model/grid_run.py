@@ -90,6 +90,9 @@ def run(job, record=False):
 
 
 if __name__ == "__main__":
-    for job in grid_jobs.jobs():
-        if all(word in grid_jobs.label(job).split() for word in sys.argv[1:]):
+    words = sys.argv[1:]
+    extra = "--extra" in words
+    words = [word for word in words if word != "--extra"]
+    for job in grid_jobs.extra_jobs() if extra else grid_jobs.jobs():
+        if all(word in grid_jobs.label(job).split() for word in words):
             print(json.dumps(run(job)), flush=True)
