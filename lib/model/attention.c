@@ -161,7 +161,10 @@ static struct vs_var fused(struct vs_ops *o, const struct vs_heads *h, bool flas
 		if (cq.size < 4)
 			workspace += rows * round_up(h->seq, 64) * h->dim * 4;
 	}
-	bias = h->bias ? vs_op_copy(o, *h->bias, h->bias->count) : (struct vs_var){.storage = -1, .node = -1};
+	if (!h->bias)
+		bias = (struct vs_var){.storage = -1, .node = -1};
+	else
+		bias = h->bias_whole ? vs_keep(t, *h->bias) : vs_op_copy(o, *h->bias, h->bias->count);
 	vs_op_begin(t);
 	vs_op_input(t, cq, bytes_of(cq), 0);
 	vs_op_input(t, ck, bytes_of(ck), 0);

@@ -142,7 +142,7 @@ void vs_layer_build(struct vs_layer *l, const struct vs_job *job, struct vs_ops 
 	l->shared_gate = l->shared_up = l->shared_down = VS_NO_LINEAR;
 	l->cross_q = l->cross_k = l->cross_v = l->cross_o = VS_NO_LINEAR;
 	l->decoder = s->decoder_layers && index >= s->layers;
-	l->memory.storage = l->bias.storage = -1;
+	l->memory.storage = l->bias.storage = l->zeros.storage = -1;
 	build_attention(l);
 	build_mlp(l);
 	for (uint64_t i = 0; i < s->layer_norms; i++) {
@@ -307,6 +307,11 @@ static struct vs_var feed_forward(struct vs_layer *l, const struct vs_linear *ga
 		y = vs_op_mul(l->ops, b, a);
 		vs_drop(t, a);
 		vs_drop(t, b);
+	}
+	if (l->job->shape.family == VS_FAMILY_T5) {
+		a = vs_op_dropout(l->ops, y, l->job->shape.dropout_hidden);
+		vs_drop(t, y);
+		y = a;
 	}
 	a = vs_op_linear(l->ops, down, y);
 	vs_drop(t, y);

@@ -22,7 +22,7 @@ struct vs_layer {
 	/* T5: a decoder layer attends to the encoder's output too. Set before each forward. */
 	bool decoder;
 	struct vs_linear cross_q, cross_k, cross_v, cross_o;
-	struct vs_var memory, bias;
+	struct vs_var memory, bias, zeros;
 };
 
 /* Puts layer number `index`'s parameters on the tape. */

@@ -15,7 +15,7 @@ struct vs_network {
 	size_t layer_count;
 	struct vs_unit *units; /* one a layer */
 	struct vs_unit root;
-	struct vs_var memory, held_bias[2]; /* T5: what the backward's checkpoints need again */
+	struct vs_var memory, zeros, held_bias[2]; /* T5: what the backward's checkpoints need again */
 	int embedding, positions, types, class_token;
 	int embedding_norm[2], final_norm[2], decoder_norm[2];
 	int relative[2]; /* T5: position biases of the two stacks */
@@ -116,7 +116,7 @@ int vs_network_new(const struct vs_job *job, struct vs_ops *ops, struct vs_netwo
 	n->job = job;
 	n->ops = ops;
 	n->layer_count = count;
-	n->memory.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
+	n->memory.storage = n->zeros.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
 	n->layers = calloc(count, sizeof(*n->layers));
 	n->units = calloc(count, sizeof(*n->units));
 	if (!n->layers || !n->units) {
@@ -339,15 +339,20 @@ static struct vs_var decode(struct vs_network *n, struct vs_var x, uint64_t toke
 {
 	struct vs_tape *t = n->ops->tape;
 	const struct vs_shape *s = &n->job->shape;
-	struct vs_var y = vs_norm_forward(n->ops, s->norm, n->final_norm, x), z;
+	struct vs_var y = vs_norm_forward(n->ops, s->norm, n->final_norm, x), z, zeros;
 
 	vs_drop(t, x);
 	x = vs_op_dropout(n->ops, y, s->dropout_hidden);
 	vs_drop(t, y);
-	for (size_t i = s->layers; i < n->layer_count; i++)
-		n->layers[i].memory = x;
 	y = embed(n, tokens);
+	zeros = vs_new(t, s->heads / n->job->tensor_parallel * n->job->seq * n->job->seq, y.size, VS_TAG_TEMPORARIES);
+	zeros.node = -1;
+	for (size_t i = s->layers; i < n->layer_count; i++) {
+		n->layers[i].memory = x;
+		n->layers[i].zeros = zeros;
+	}
 	y = run_stack(n, y, s->layers, n->layer_count);
+	n->zeros = zeros;
 	n->memory = x; /* part of the output object, and of every checkpoint's arguments */
 	z = vs_norm_forward(n->ops, s->norm, n->decoder_norm, y);
 	vs_drop(t, y);
@@ -408,9 +413,10 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 void vs_network_after_backward(struct vs_network *n)
 {
 	vs_drop(n->ops->tape, n->memory);
+	vs_drop(n->ops->tape, n->zeros);
 	vs_drop(n->ops->tape, n->held_bias[0]);
 	vs_drop(n->ops->tape, n->held_bias[1]);
-	n->memory.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
+	n->memory.storage = n->zeros.storage = n->held_bias[0].storage = n->held_bias[1].storage = -1;
 	vs_unit_after_backward(n->ops->tape, &n->root);
 	vs_unit_settle(n->ops->tape, &n->root);
 }

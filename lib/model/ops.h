@@ -79,6 +79,7 @@ struct vs_heads {
 	bool contiguous;           /* ... and its inputs are whole tensors, not views of one projection */
 	bool softcap;              /* scores go through tanh */
 	const struct vs_var *bias; /* added to the scores, of one sequence's size; NULL: none */
+	bool bias_whole;           /* ... in memory order already: the kernel takes it as it is */
 	bool repeat;               /* keys and values are repeated to `heads` before the kernel */
 };
 

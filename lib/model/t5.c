@@ -48,19 +48,18 @@ static struct vs_var plus(struct vs_layer *l, struct vs_var x, struct vs_var y)
 	return sum;
 }
 
-/* Zeros stand in for the position bias that cross-attention has not. */
+/* Zeros stand in for the position bias that cross-attention has not; the first layer makes them for all. */
 static struct vs_var cross(struct vs_layer *l, struct vs_var x)
 {
 	const struct projections p = {&l->cross_q, &l->cross_k, &l->cross_v, &l->cross_o};
 	struct vs_tape *t = l->ops->tape;
 	struct vs_heads h = vs_layer_heads(l);
-	struct vs_var zeros, a = vs_op_rms_norm_t5(l->ops, l->norms[2][0], x), y;
+	struct vs_var a = vs_op_rms_norm_t5(l->ops, l->norms[2][0], x), y;
 
 	h.causal = false;
-	zeros = vs_new(t, h.heads * h.seq * h.keys, x.size, VS_TAG_TEMPORARIES);
-	h.bias = &zeros;
+	h.bias = &l->zeros;
+	h.bias_whole = true;
 	y = attend(l, &p, &h, a, l->memory);
-	vs_drop(t, zeros);
 	vs_drop(t, a);
 	return plus(l, x, y);
 }
