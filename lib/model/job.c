@@ -85,8 +85,12 @@ int vs_job_check(const struct vs_job *j, const char **ret_why)
 		why = "degrees of parallelism and accumulation start at 1";
 	else if (s->heads % j->tensor_parallel || s->ffn % j->tensor_parallel)
 		why = "tensor parallel must divide the attention heads and the feed-forward size";
-	else if (s->layers % j->pipeline_parallel && j->pipeline_parallel > s->layers)
-		why = "more pipeline stages than layers";
+	else if (j->pipeline_parallel > s->layers || j->pipeline_parallel > 256)
+		why = "more pipeline stages than layers, or than 256";
+	else if (s->decoder_layers && j->pipeline_parallel > 1)
+		why = "a pipeline over two stacks is not modelled";
+	else if (j->sequence_parallel && (j->tensor_parallel < 2 || j->batch * j->seq % j->tensor_parallel))
+		why = "sequence parallel needs tensor parallel, dividing the tokens";
 	else if (j->seq % j->context_parallel)
 		why = "context parallel must divide the sequence";
 	else if (j->expert_parallel > 1 && (!s->experts || s->experts % j->expert_parallel))

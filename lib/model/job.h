@@ -94,6 +94,8 @@ struct vs_job {
 	uint32_t ranks; /* data-parallel */
 	uint32_t tensor_parallel, pipeline_parallel, context_parallel, expert_parallel;
 	bool sequence_parallel;
+	uint32_t
+	    stage; /* of the pipeline, 0 to pipeline_parallel - 1: vs_forecast_job() tries the first and the last */
 
 	/* Of the device and the libraries. */
 	uint32_t compute_capability; /* 80: 8.0 */

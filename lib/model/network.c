@@ -65,9 +65,14 @@ static void build_ends(struct vs_network *n)
 	const struct vs_shape *s = &n->job->shape;
 	uint64_t tp = n->job->tensor_parallel, vocab = (s->vocab + tp - 1) / tp;
 
+	bool first = n->job->stage == 0, last = n->job->stage + 1 == n->job->pipeline_parallel;
+
 	n->head = n->pooler = n->transform = n->patch = VS_NO_LINEAR;
 	n->embedding = n->positions = n->types = n->class_token = -1;
-	if (s->family == VS_FAMILY_VIT) {
+	if (!first) {
+		if (last && s->head == VS_HEAD_LM && s->tied)
+			n->embedding = matrix(n, vocab, s->hidden); /* the output projection's copy of it */
+	} else if (s->family == VS_FAMILY_VIT) {
 		n->class_token = param(n, s->hidden);
 		n->positions = param(n, vs_shape_sequence(s, 0) * s->hidden);
 		n->patch = dense(n, s->hidden, s->channels * s->patch * s->patch, true);
@@ -78,9 +83,11 @@ static void build_ends(struct vs_network *n)
 		if (s->token_types)
 			n->types = matrix(n, s->token_types, s->hidden);
 	}
-	if (s->family == VS_FAMILY_BERT)
+	if (s->family == VS_FAMILY_BERT && first)
 		norm(n, n->embedding_norm);
-	else
+	if (!last)
+		return;
+	if (s->family != VS_FAMILY_BERT)
 		norm(n, n->final_norm);
 	if (s->decoder_layers) {
 		norm(n, n->decoder_norm);
@@ -98,6 +105,7 @@ static void build_ends(struct vs_network *n)
 	} else if (s->head == VS_HEAD_LM) {
 		n->head = VS_NO_LINEAR;
 		n->head.in = s->hidden;
+		n->head.gather = n->job->sequence_parallel ? (uint32_t)tp : 1;
 		n->head.out = vocab;
 		n->head.weight = s->tied ? n->embedding : matrix(n, vocab, s->hidden);
 		if (s->family == VS_FAMILY_BERT)
@@ -365,11 +373,24 @@ static struct vs_var decode(struct vs_network *n, struct vs_var x, uint64_t toke
 	return z;
 }
 
+/* What the stage before sent. */
+static struct vs_var received(struct vs_network *n, uint64_t tokens)
+{
+	struct vs_var x =
+	    vs_new(n->ops->tape, tokens * n->job->shape.hidden, vs_job_compute_size(n->job), VS_TAG_ACTIVATIONS);
+	struct vs_var leaf = vs_leaf(n->ops->tape, x, true);
+
+	vs_drop(n->ops->tape, x);
+	return leaf;
+}
+
 struct vs_forward vs_network_forward(struct vs_network *n)
 {
 	struct vs_tape *t = n->ops->tape;
 	const struct vs_shape *s = &n->job->shape;
 	uint64_t tokens = n->job->batch * vs_shape_sequence(s, n->job->seq / n->job->context_parallel);
+	/* Sequence parallel: outside of the products, a rank keeps its share of the tokens. */
+	uint64_t share = n->job->sequence_parallel ? tokens / n->job->tensor_parallel : tokens;
 	struct vs_forward out = {.held.storage = -1};
 	bool causal_lm = s->head == VS_HEAD_LM && s->family != VS_FAMILY_BERT && s->family != VS_FAMILY_T5;
 	bool decoders = s->decoder_layers > 0;
@@ -378,12 +399,19 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 	vs_tape_instant(t, VS_INSTANT_SETUP);
 	vs_tape_layer(t, UINT32_MAX);
 	vs_unit_before_forward(t, &n->root);
-	x = embed(n, tokens);
+	x = n->job->stage ? received(n, share) : embed(n, share);
 	mask = causal_mask(n, x.size);
 	vs_tape_instant(t, VS_INSTANT_FORWARD);
 	x = run_stack(n, x, 0, decoders ? s->layers : n->layer_count);
 	if (decoders)
 		x = decode(n, x, tokens);
+	if (n->job->stage + 1 < n->job->pipeline_parallel) { /* sent to the next stage, whose gradient comes back */
+		out.logits.storage = -1;
+		out.held = mask;
+		out.loss = x;
+		vs_tape_uncache(t);
+		return out;
+	}
 	vs_tape_layer(t, UINT32_MAX);
 	if (s->family != VS_FAMILY_BERT && !decoders) {
 		y = final_norm(n, x);

@@ -11,6 +11,7 @@
 
 #define STEPS      2 /* the first has no optimizer state, every later one is like the second */
 #define BLOCKS_MAX 6
+#define FLIGHT_MAX 256 /* stages of a pipeline */
 
 struct run {
 	const struct vs_job *job;
@@ -34,6 +35,25 @@ static struct vs_var micro_batch(struct run *r)
 	vs_drop(r->tape, f.held);
 	vs_drop(r->tape, f.loss);
 	return r->job->outputs_held ? f.logits : none;
+}
+
+/* One forward one backward: the first stage has as many micro-batches on their way as there are stages. */
+static void pipelined(struct run *r, uint32_t in_flight)
+{
+	struct vs_forward f[FLIGHT_MAX];
+
+	if (in_flight > FLIGHT_MAX)
+		in_flight = FLIGHT_MAX;
+	for (uint32_t i = 0; i < in_flight; i++)
+		f[i] = vs_network_forward(r->network);
+	for (uint32_t i = 0; i < in_flight; i++) {
+		vs_tape_backward(r->tape, f[i].loss);
+		vs_drop(r->tape, f[i].held);
+		vs_drop(r->tape, f[i].loss);
+		vs_drop(r->tape, f[i].logits);
+	}
+	vs_network_after_backward(r->network);
+	vs_tape_clear_graph(r->tape);
 }
 
 static bool steps(const struct run *r, int param)
@@ -163,6 +183,13 @@ static void persistent_buffers(struct run *r)
 	}
 }
 
+static uint32_t in_flight(const struct vs_job *j)
+{
+	uint32_t behind = j->pipeline_parallel - j->stage;
+
+	return behind < j->accumulation ? behind : j->accumulation;
+}
+
 static void run_steps(struct run *r, struct vs_forecast *e)
 {
 	struct vs_tape *t = r->tape;
@@ -182,7 +209,9 @@ static void run_steps(struct run *r, struct vs_forecast *e)
 		vs_tape_drop_gradients(t);
 		if (step == 1)
 			memcpy(e->between, vs_tape_live(t), sizeof(e->between));
-		for (uint32_t i = 0; i < r->job->accumulation && i < 2; i++) {
+		if (r->job->pipeline_parallel > 1)
+			pipelined(r, in_flight(r->job));
+		for (uint32_t i = 0; i < r->job->accumulation && i < 2 && r->job->pipeline_parallel == 1; i++) {
 			vs_drop(t, held);
 			held = micro_batch(r);
 		}
@@ -211,7 +240,7 @@ static void count_parameters(struct run *r, struct vs_forecast *e)
 	}
 }
 
-int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memory, struct vs_forecast *ret)
+static int forecast_stage(const struct vs_job *job, const struct vs_tape_memory *memory, struct vs_forecast *ret)
 {
 	struct run r = {.job = job};
 	struct vs_forecast e = {0};
@@ -253,6 +282,27 @@ int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memor
 	if (!error)
 		*ret = e;
 	return error;
+}
+
+int vs_forecast_job(const struct vs_job *job, const struct vs_tape_memory *memory, struct vs_forecast *ret)
+{
+	struct vs_job stage = *job;
+	struct vs_forecast first, last;
+	int error;
+
+	stage.stage = 0;
+	error = forecast_stage(&stage, memory, &first);
+	if (error || job->pipeline_parallel < 2) {
+		if (!error)
+			*ret = first;
+		return error;
+	}
+	stage.stage = job->pipeline_parallel - 1;
+	error = forecast_stage(&stage, memory, &last);
+	if (error)
+		return error;
+	*ret = vs_forecast_peak(&first) >= vs_forecast_peak(&last) ? first : last;
+	return 0;
 }
 
 uint64_t vs_forecast_peak(const struct vs_forecast *e)

@@ -149,9 +149,22 @@ void vs_tape_free(struct vs_tape *t)
 	free(t);
 }
 
+static void note_peak(struct vs_tape *t)
+{
+	struct vs_peak *peak = &t->peaks[t->instant];
+
+	if (t->total <= peak->bytes)
+		return;
+	peak->bytes = t->total;
+	memcpy(peak->live, t->live, sizeof(t->live));
+	peak->layer = t->layer;
+	peak->step = t->step;
+}
+
 void vs_tape_instant(struct vs_tape *t, enum vs_instant instant)
 {
 	t->instant = instant;
+	note_peak(t);
 }
 
 void vs_tape_layer(struct vs_tape *t, uint32_t layer)
@@ -187,7 +200,6 @@ void vs_tape_reset_peaks(struct vs_tape *t)
 static int take(struct vs_tape *t, uint64_t bytes, enum vs_tag tag)
 {
 	struct storage *s;
-	struct vs_peak *peak = &t->peaks[t->instant];
 	void *handle = NULL;
 	int id;
 
@@ -218,12 +230,7 @@ static int take(struct vs_tape *t, uint64_t bytes, enum vs_tag tag)
 	*s = (struct storage){.bytes = bytes, .handle = handle, .references = 1, .tag = tag};
 	t->live[tag] += bytes;
 	t->total += bytes;
-	if (t->total > peak->bytes) {
-		peak->bytes = t->total;
-		memcpy(peak->live, t->live, sizeof(t->live));
-		peak->layer = t->layer;
-		peak->step = t->step;
-	}
+	note_peak(t);
 	return id;
 }
 
@@ -733,7 +740,7 @@ void vs_tape_backward(struct vs_tape *t, struct vs_var loss)
 {
 	if (loss.node < 0 || t->error)
 		return;
-	t->nodes[loss.node].pending[loss.slot] = take(t, loss.size, VS_TAG_TEMPORARIES);
+	t->nodes[loss.node].pending[loss.slot] = take(t, loss.count * loss.size, VS_TAG_TEMPORARIES);
 	/* The engine's queue is ordered by the age of nodes, youngest first: with every consumer of a tensor younger
 	 * than its maker, that is a walk back through the order of making. */
 	for (int i = loss.node; i >= 0 && !t->error; i--)

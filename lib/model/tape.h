@@ -131,7 +131,7 @@ void vs_op_save_bytes(struct vs_tape *tape, struct vs_var output, uint64_t bytes
 typedef void vs_tape_hook(struct vs_tape *tape, void *context);
 struct vs_var vs_op_hook(struct vs_tape *tape, struct vs_var x, vs_tape_hook *hook, void *context);
 
-/* Runs the backward from `loss`, whose gradient is a scalar. */
+/* Runs the backward from `loss`, whose gradient has its size. */
 void vs_tape_backward(struct vs_tape *tape, struct vs_var loss);
 /* Forget the graph: no variable of it is used any more. */
 void vs_tape_clear_graph(struct vs_tape *tape);

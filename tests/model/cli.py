@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""vramreport plan, float, compare and extrapolate as a user meets them: cli.py VRAMREPORT."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+program = sys.argv[1]
+failures = 0
+
+
+def run(*arguments):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+
+
+def check(condition, *what):
+    global failures
+    if not condition:
+        failures += 1
+        print("FAILED:", *what)
+
+
+def refused(*arguments):
+    """Bad usage or input: status 2, one line on stderr, nothing on stdout."""
+    out = run(*arguments)
+    check(out.returncode == 2, arguments, out.returncode, out.stderr)
+    check(out.stderr.count("\n") == 1 and out.stderr.startswith("vramreport: "), arguments, repr(out.stderr))
+    check(out.stdout == "", arguments, out.stdout[:200])
+
+
+def test_article_000_example():
+    out = run("plan", "--formula", "article-000", "--parameters", "7e9", "--layers", 32, "--hidden", 4096,
+              "--heads", 32, "--ffn", 11008, "--vocab", 32000, "--batch", 1, "--seq", 2048)
+    for text in ("112.00 GB", "104.31 GiB", "1.12 GB", "35.97 GB", "147.97 GB", "2 cards"):
+        check(text in out.stdout, text, out.stdout)
+
+
+def test_article_004_example():
+    out = run("plan", "--formula", "article-004", "--parameters", "7B", "--layers", 32, "--hidden", 4096,
+              "--heads", 32, "--ffn", 11008, "--vocab", 32000, "--batch", 1, "--seq", 4096)
+    for text in ("14.00 GB", "28.00 GB", "56.00 GB", "112.00 GB", "12.88 GB", "124.88 GB"):
+        check(text in out.stdout, text, out.stdout)
+    longer = run("plan", "--formula", "article-004", "--parameters", "7B", "--layers", 32, "--hidden", 4096,
+                 "--heads", 32, "--ffn", 11008, "--vocab", 32000, "--seq", 32768)
+    check("103.08 GB" in longer.stdout, longer.stdout)
+
+
+def test_number_alone():
+    out = run("plan", "--formula", "article", "--parameters", "13e9")
+    check(out.returncode == 0 and "208.00 GB" in out.stdout, out.stdout, out.stderr)
+    refused("plan", "--parameters", "13e9")
+
+
+def test_plan_json():
+    out = run("plan", "--preset", "llama-2-7b", "--gpu", "a100-80", "--json", "--sweep", "batch")
+    answer = json.loads(out.stdout)
+    check(out.returncode == 0 and answer["fits"] is True and answer["gpus_needed"] == 1, out.stdout[:300])
+    check(answer["schema"] == "vramshim/plan/1" and answer["model"]["parameters"] == 6738415616)
+    check(sum(row["refined_bytes"] for row in answer["rows"]) == answer["peak"]["refined_bytes"], "rows sum to the peak")
+    check(answer["peak"]["instant"] == "optimizer step")
+    sweep = answer["sweep"]
+    check([p["value"] for p in sweep][:3] == [1, 2, 4] and sweep[-1]["fits"] is False, sweep)
+    check(any(r["name"] == "fused optimizer step" and r["saves_bytes"] > 12 << 30 for r in answer["remedies"]))
+
+
+def test_does_not_fit():
+    out = run("plan", "--preset", "llama-2-7b", "--gpu", "a100-80", "--precision", "bf16-master", "--json")
+    answer = json.loads(out.stdout)
+    check(out.returncode == 1 and answer["fits"] is False and answer["gpus_needed"] == 2, out.returncode)
+    check(answer["gpu"]["gpus_by_sharding"]["ddp"] is None, answer["gpu"])
+    out = run("plan", "--preset", "llama-2-7b", "--gpu", "a100-80", "--precision", "bf16-master")
+    check(out.returncode == 1 and "It does not fit" in out.stdout and "DDP never" in out.stdout, out.stdout)
+
+
+def test_bad_plans():
+    refused("plan")
+    refused("plan", "--preset", "no-such-model")
+    refused("plan", "--preset", "gpt2", "--config", "x.json")
+    refused("plan", "--config", "/no/such/file.json")
+    refused("plan", "--preset", "gpt2", "--batch", "0")
+    refused("plan", "--preset", "gpt2", "--batch", "-4")
+    refused("plan", "--preset", "gpt2", "--batch", "1e30")
+    refused("plan", "--preset", "gpt2", "--batch", "many")
+    refused("plan", "--preset", "gpt2", "--batch")
+    refused("plan", "--preset", "gpt2", "--batch", "2", "--batch", "4")
+    refused("plan", "--preset", "gpt2", "--seq", "100000")
+    refused("plan", "--preset", "gpt2", "--heads", "7")
+    refused("plan", "--preset", "llama-2-7b", "--kv-heads", "5")
+    refused("plan", "--preset", "gpt2", "--gpu", "abacus")
+    refused("plan", "--preset", "gpt2", "--gpu-memory", "lots")
+    refused("plan", "--preset", "gpt2", "--precision", "int3")
+    refused("plan", "--preset", "gpt2", "--precision", "fp32", "--fp16")
+    refused("plan", "--preset", "gpt2", "--quantize", "nf4")
+    refused("plan", "--preset", "gpt2", "--lora-targets", "q")
+    refused("plan", "--preset", "gpt2", "--lora-rank", "8", "--lora-targets", "z")
+    refused("plan", "--preset", "gpt2", "--frobnicate")
+    refused("plan", "--preset", "gpt2", "extra")
+    refused("plan", "--layers", "2", "--hidden", "1e300", "--heads", "2", "--ffn", "8", "--vocab", "10")
+    refused("plan", "--layers", "100000", "--hidden", "16777216", "--heads", "2", "--ffn", "8", "--vocab", "10")
+
+
+def test_bad_configs():
+    sizes = '"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"intermediate_size":128'
+    texts = [
+        "", "[]", "{", "\xef\xbb\xbf{}", '{"model_type":"llama",' + sizes + ',"hidden_size":1}',
+        '{"model_type":"llama", /* a comment */ ' + sizes + "}", '{"model_type":"alien",' + sizes + "}",
+        '{"model_type":"llama","num_key_value_heads":3,' + sizes + "}",
+        '{"model_type":"llama","vocab_size":1e99,' + sizes + "}", "[" * 100000,
+        '{"model_type":"llama","vocab_size":' + "9" * 500 + "," + sizes + "}",
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "config.json"
+        for text in texts:
+            path.write_bytes(text.encode("latin-1"))
+            refused("plan", "--config", path)
+        path.write_bytes(b" " * (5 << 20))
+        refused("plan", "--config", path)
+        refused("plan", "--config", folder)
+        path.write_text('{"model_type":"alien"}')
+        out = run("plan", "--config", path)
+        check("num_hidden_layers" in out.stderr and "hidden_size" in out.stderr, out.stderr)
+    good = run("plan", "--layers", 2, "--hidden", 64, "--heads", 4, "--ffn", 128, "--vocab", 100)
+    check(good.returncode == 0, good.stderr)
+
+
+def test_float():
+    out = run("float", "-1e-8", "--scale", "1024", "--format", "fp16", "--json")
+    entry = json.loads(out.stdout)["formats"][0]
+    check(entry["event"] == "underflow" and entry["scaled"]["event"] == "subnormal" and entry["sign"] == 1, entry)
+    check("65504" in run("float", "--table").stdout)
+    check(json.loads(run("float", "1e400", "--json").stdout)["value"] == "Infinity")
+    refused("float")
+    refused("float", "abc")
+    refused("float", "1", "--scale", "-2")
+    refused("float", "1", "--format", "fp12")
+    refused("float", "1", "--table")
+
+
+def test_help():
+    for command in ("plan", "float", "compare", "extrapolate"):
+        out = run(command, "--help")
+        check(out.returncode == 0 and out.stdout.startswith("usage:"), command)
+
+
+def test_bad_runs():
+    with tempfile.TemporaryDirectory() as folder:
+        refused("compare")
+        refused("compare", folder)
+        refused("compare", folder + "/none")
+        refused("extrapolate", folder + "@1x512", "--batch", "2", "--seq", "512")
+        refused("extrapolate", folder + "@1x512", folder + "@1by512", "--batch", "2", "--seq", "512")
+        refused("extrapolate", folder + "@1x512", folder + "@0x512", "--batch", "2", "--seq", "512")
+
+
+for name, test in sorted(globals().items()):
+    if name.startswith("test_"):
+        test()
+print("failures:", failures)
+sys.exit(failures > 0)
