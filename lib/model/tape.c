@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* c10::cuda::CUDACachingAllocator kMinBlockSize: what every block is a multiple of. */
+/* c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, what every block is a multiple of; requests from kMinLargeAlloc
+ * on get a segment of their own in steps of kRoundLarge, and what is left of it stays with the block (and counts as
+ * allocated) unless it is more than kSmallSize. */
 #define BLOCK_BYTES 512
+#define LARGE_ALLOC (UINT64_C(10) << 20)
+#define ROUND_LARGE (UINT64_C(2) << 20)
+#define SMALL_SIZE  (UINT64_C(1) << 20)
 /* Enough for thousands of layers; a graph beyond it is a mistake. */
 #define NODE_LIMIT (4u << 20)
 
@@ -197,6 +202,16 @@ void vs_tape_reset_peaks(struct vs_tape *t)
 	memset(t->peaks, 0, sizeof(t->peaks));
 }
 
+/* What a request counts as, where every request finds a segment made for its size: a steady state of an eager step,
+ * whose blocks come and go in the same sizes. Blocks cut from larger leftovers count less, by up to 1 MiB each. */
+static uint64_t counted(uint64_t bytes)
+{
+	uint64_t block = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+	uint64_t segment = (block + ROUND_LARGE - 1) / ROUND_LARGE * ROUND_LARGE;
+
+	return block >= LARGE_ALLOC && segment - block <= SMALL_SIZE ? segment : block;
+}
+
 static int take(struct vs_tape *t, uint64_t bytes, enum vs_tag tag)
 {
 	struct storage *s;
@@ -208,7 +223,7 @@ static int take(struct vs_tape *t, uint64_t bytes, enum vs_tag tag)
 	if (t->memory.allocate)
 		bytes = t->memory.allocate(t->memory.context, bytes, &handle);
 	else
-		bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+		bytes = counted(bytes);
 	if (!bytes) {
 		t->error = -ENOMEM;
 		return -1;
