@@ -599,7 +599,7 @@ void vs_op_save_bytes(struct vs_tape *t, struct vs_var output, uint64_t bytes)
 
 /* torch::autograd::InputBuffer::add: the sum goes into the first one if nobody else holds it and it is no view (a
  * weight's gradient is one: mm's result, transposed), else into the second under the same rule. */
-static int accumulate(struct vs_tape *t, int old, int more)
+static int accumulate(struct vs_tape *t, int old, int more, enum vs_tag tag)
 {
 	int sum;
 
@@ -615,7 +615,7 @@ static int accumulate(struct vs_tape *t, int old, int more)
 		unref(t, old);
 		return more;
 	}
-	sum = take(t, t->storages[old].bytes, VS_TAG_TEMPORARIES);
+	sum = take(t, t->storages[old].bytes, tag);
 	unref(t, old);
 	unref(t, more);
 	return sum;
@@ -649,7 +649,8 @@ static void accumulate_parameter(struct vs_tape *t, struct node *n)
 static void deliver(struct vs_tape *t, const struct edge *e, int gradient)
 {
 	struct node *to = &t->nodes[e->node];
-	int sum = accumulate(t, to->pending[e->slot], gradient);
+	int sum =
+	    accumulate(t, to->pending[e->slot], gradient, to->param >= 0 ? VS_TAG_GRADIENTS : VS_TAG_TEMPORARIES);
 
 	to = &t->nodes[e->node];
 	to->pending[e->slot] = sum;
@@ -682,6 +683,18 @@ static void recompute(struct vs_tape *t, int frame)
 	t->frames[frame].input.storage = -1;
 }
 
+/* What a parameter will keep is its gradient from the start; what only goes into a sum, or is cast, is not. */
+static enum vs_tag result_tag(const struct vs_tape *t, const struct edge *e)
+{
+	const struct node *to = &t->nodes[e->node];
+
+	if (to->param < 0 || e->reduced || t->params[to->param].gradient >= 0)
+		return VS_TAG_TEMPORARIES;
+	if (to->pending[0] >= 0 || (to->uses > 1 && e->view))
+		return VS_TAG_TEMPORARIES;
+	return VS_TAG_GRADIENTS;
+}
+
 static void backward_node(struct vs_tape *t, int node)
 {
 	struct node *n = &t->nodes[node];
@@ -708,7 +721,7 @@ static void backward_node(struct vs_tape *t, int node)
 	for (int i = 0; i < n->edge_count; i++) {
 		struct edge *e = &n->edges[i];
 
-		results[i] = e->bytes ? take(t, e->bytes, VS_TAG_TEMPORARIES) : ref(t, passed);
+		results[i] = e->bytes ? take(t, e->bytes, result_tag(t, e)) : ref(t, passed);
 		if (e->view && results[i] >= 0)
 			t->storages[results[i]].view = true;
 	}
