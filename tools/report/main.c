@@ -37,7 +37,7 @@ static void usage(FILE *out)
 	      "\n",
 	      out);
 	for (size_t i = 0; i < COMMANDS; i++)
-		fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].description);
+		fprintf(out, "  %-11s %s\n", commands[i].name, commands[i].description);
 	fputs("\n"
 	      "vramreport SUBCOMMAND --help says more; every subcommand has --json.\n"
 	      "Exit status: 0 success, 1 the answer is no, 2 bad usage or unreadable input.\n",
