@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/gpu.h"
 
-#include <ctype.h>
+#include "base/alike.h"
+
 #include <errno.h>
-#include <stdbool.h>
 
 /* A row of the table, column by column; what a plan does not need has its column all the same. */
 static const struct row {
@@ -33,26 +33,10 @@ const char *vs_gpu_memory_at(size_t index, struct vs_gpu_memory *ret_gpu)
 	return r->key;
 }
 
-static bool same_name(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a && !isalnum((unsigned char)*a))
-			a++;
-		while (*b && !isalnum((unsigned char)*b))
-			b++;
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return false;
-		if (!*a)
-			return true;
-		a++;
-		b++;
-	}
-}
-
 int vs_gpu_memory_find(const char *name, struct vs_gpu_memory *ret_gpu)
 {
 	for (size_t i = 0; vs_gpu_memory_at(i, NULL); i++) {
-		if (same_name(rows[i].key, name) || same_name(rows[i].name, name)) {
+		if (vs_alike(rows[i].key, name) || vs_alike(rows[i].name, name)) {
 			vs_gpu_memory_at(i, ret_gpu);
 			return 0;
 		}

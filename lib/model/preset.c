@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/preset.h"
 
-#include <ctype.h>
+#include "base/alike.h"
+
 #include <errno.h>
-#include <stdbool.h>
 
 /* Layers, hidden size, heads, key/value heads, head size, feed-forward size, vocabulary; then what else a model has.
  */
@@ -151,26 +151,10 @@ const char *vs_preset_at(size_t index, struct vs_shape *ret_shape)
 	return r->name;
 }
 
-static bool same_name(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a && !isalnum((unsigned char)*a))
-			a++;
-		while (*b && !isalnum((unsigned char)*b))
-			b++;
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return false;
-		if (!*a)
-			return true;
-		a++;
-		b++;
-	}
-}
-
 int vs_preset_find(const char *name, struct vs_shape *ret_shape)
 {
 	for (size_t i = 0; vs_preset_at(i, NULL); i++) {
-		if (same_name(rows[i].name, name)) {
+		if (vs_alike(rows[i].name, name)) {
 			vs_preset_at(i, ret_shape);
 			return 0;
 		}

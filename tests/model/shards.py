@@ -25,8 +25,6 @@ def job(ranks, checkpointing):
     from torch.distributed.fsdp import fully_shard
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    # What a simulated device reads back is 0, which this would take for packed sequences.
-    transformers.masking_utils.find_packed_sequence_indices = lambda position_ids: None
     dist.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
     config = transformers.AutoConfig.for_model(**CONFIG, use_cache=False)
     torch.set_default_dtype(torch.bfloat16)

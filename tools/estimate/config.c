@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include "common/message.h"
+#include "json_file.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -9,9 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A real config.json has a few KiB; a tokenizer or a checkpoint given by mistake does not. */
-#define CONFIG_MAX (4u << 20)
 
 enum need {
 	OPTIONAL,
@@ -350,62 +348,29 @@ static int convert(const json_t *root, const char *name, struct vs_config *c)
 	return 0;
 }
 
+static int convert_and_release(json_t *root, const char *name, struct vs_config *ret)
+{
+	struct vs_config config = {0};
+	int error = convert(root, name, &config);
+
+	json_decref(root);
+	if (!error)
+		*ret = config;
+	return error;
+}
+
 int vs_config_parse(const char *text, size_t size, const char *name, struct vs_config *ret)
 {
-	json_error_t error;
-	struct vs_config config = {0};
 	json_t *root;
-	int result;
+	int error = vs_json_text_read(text, size, name, &root);
 
-	if (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3)) {
-		vs_complain("byte order mark at the start: %s: save it as UTF-8 without one", name);
-		return -EINVAL;
-	}
-	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-	if (!root) {
-		vs_complain("not valid JSON: %s line %d: %s%s", name, error.line, error.text,
-		            memmem(text, size, "//", 2) || memmem(text, size, "/*", 2) ? " (JSON has no comments)"
-		                                                                       : "");
-		return -EINVAL;
-	}
-	if (!json_is_object(root)) {
-		vs_complain("not a model configuration: %s: it must be one JSON object", name);
-		json_decref(root);
-		return -EINVAL;
-	}
-	result = convert(root, name, &config);
-	json_decref(root);
-	if (!result)
-		*ret = config;
-	return result;
+	return error ? error : convert_and_release(root, name, ret);
 }
 
 int vs_config_read(const char *path, struct vs_config *ret)
 {
-	FILE *file = fopen(path, "re");
-	char *text;
-	size_t size;
-	int error;
+	json_t *root;
+	int error = vs_json_file_read(path, &root);
 
-	if (!file) {
-		error = -errno;
-		vs_complain("cannot open the configuration: %s: %s", path, strerror(-error));
-		return error;
-	}
-	text = malloc(CONFIG_MAX + 1);
-	if (!text) {
-		fclose(file);
-		return -ENOMEM;
-	}
-	size = fread(text, 1, CONFIG_MAX + 1, file);
-	error = ferror(file) ? -EIO : 0;
-	fclose(file);
-	if (error)
-		vs_complain("cannot read the configuration: %s: give a config.json", path);
-	else if (size > CONFIG_MAX)
-		error = -EFBIG, vs_complain("too big for a configuration: %s: give a config.json", path);
-	else
-		error = vs_config_parse(text, size, path, ret);
-	free(text);
-	return error;
+	return error ? error : convert_and_release(root, path, ret);
 }

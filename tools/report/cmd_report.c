@@ -9,7 +9,7 @@
 
 #include "command.h"
 #include "common/message.h"
-#include "paper_config.h"
+#include "estimate/paper_config.h"
 #include "report.h"
 
 static const char help[] =

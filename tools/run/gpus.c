@@ -2,9 +2,9 @@
 #include "gpus.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <string.h>
 
+#include "base/alike.h"
 #include "common/size.h"
 
 /* A row of the table, column by column; what a list does not show has its column all the same. */
@@ -18,27 +18,10 @@ static const struct gpu {
 
 #define COUNT (sizeof(gpus) / sizeof(gpus[0]))
 
-/* Letters and digits alone, whatever their case: "A100 80" and "a100-80" are the same. */
-static bool same(const char *left, const char *right)
-{
-	for (;;) {
-		while (*left && !isalnum((unsigned char)*left))
-			left++;
-		while (*right && !isalnum((unsigned char)*right))
-			right++;
-		if (tolower((unsigned char)*left) != tolower((unsigned char)*right))
-			return false;
-		if (!*left)
-			return true;
-		left++;
-		right++;
-	}
-}
-
 const char *vs_gpu_find(const char *name)
 {
 	for (size_t i = 0; i < COUNT; i++) {
-		if (same(name, gpus[i].key) || same(name, gpus[i].name))
+		if (vs_alike(name, gpus[i].key) || vs_alike(name, gpus[i].name))
 			return gpus[i].key;
 	}
 	return NULL;

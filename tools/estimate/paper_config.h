@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Read a model's config.json.
+ * The sizes that the estimate on paper needs, from the config.json of any model.
  */
-#ifndef VS_REPORT_PAPER_CONFIG_H
-#define VS_REPORT_PAPER_CONFIG_H
+#ifndef VS_ESTIMATE_PAPER_CONFIG_H
+#define VS_ESTIMATE_PAPER_CONFIG_H
 
 #include "model/paper.h"
 
