@@ -173,16 +173,9 @@ VS_API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const str
 	return CU_OK;
 }
 
-static int active(void)
-{
-	int r = vs_sim_check();
-
-	return r == CU_OK ? vs_sim_activate(vs_thread_device()) : r;
-}
-
 VS_API int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 {
-	int r = stream ? active() : CU_INVALID_VALUE;
+	int r = stream ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return r == CU_OK ? vs_stream_new(vs_thread_device(), flags, priority, stream) : r;
 }
@@ -214,6 +207,8 @@ VS_API int cuStreamGetPriority(void *stream, int *priority)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!priority)
+		return CU_INVALID_VALUE;
 	*priority = s ? s->priority : 0;
 	return CU_OK;
 }
@@ -222,6 +217,8 @@ VS_API int cuStreamGetFlags(void *stream, unsigned int *flags)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!flags)
+		return CU_INVALID_VALUE;
 	*flags = s ? s->flags : 0;
 	return CU_OK;
 }
@@ -230,6 +227,8 @@ VS_API int cuStreamGetId(void *stream, unsigned long long *id)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!id)
+		return CU_INVALID_VALUE;
 	*id = s ? s->id : (uintptr_t)stream;
 	return CU_OK;
 }
@@ -238,6 +237,8 @@ VS_API int cuStreamGetCtx(void *stream, struct vs_context **context)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!context)
+		return CU_INVALID_VALUE;
 	*context = s ? vs_sim_primary(s->device) : vs_thread_context();
 	return *context ? CU_OK : CU_INVALID_CONTEXT;
 }
@@ -273,7 +274,7 @@ VS_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, st
 
 VS_API int cuEventCreate(struct vs_event **event, unsigned int flags)
 {
-	int r = event ? active() : CU_INVALID_VALUE;
+	int r = event ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return r == CU_OK ? vs_event_new(vs_thread_device(), flags, (void **)event) : r;
 }

@@ -9,16 +9,9 @@
 #include "sim/sim.h"
 #include "sim/stream.h"
 
-static int active(void)
-{
-	int r = vs_sim_check();
-
-	return r == CU_OK ? vs_sim_activate(vs_thread_device()) : r;
-}
-
 VS_API int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
-	int r = address && size ? active() : CU_INVALID_VALUE;
+	int r = address && size ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return r == CU_OK ? vs_books_malloc(vs_thread_device(), size, address) : r;
 }
@@ -50,7 +43,7 @@ VS_API int cuMemAllocPitch_v2(uint64_t *address, size_t *pitch, size_t width, si
 
 VS_API int cuMemAllocManaged(uint64_t *address, size_t size, unsigned int flags)
 {
-	int r = address && size && flags ? active() : CU_INVALID_VALUE;
+	int r = address && size && flags ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return r == CU_OK ? vs_books_host_alloc(vs_thread_device(), size, true, address) : r;
 }
@@ -58,7 +51,7 @@ VS_API int cuMemAllocManaged(uint64_t *address, size_t size, unsigned int flags)
 VS_API int cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
 {
 	uint64_t address;
-	int r = pointer && size ? active() : CU_INVALID_VALUE;
+	int r = pointer && size ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	(void)flags;
 	if (r == CU_OK)
@@ -80,7 +73,7 @@ VS_API int cuMemFreeHost(void *pointer)
 
 VS_API int cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	(void)flags;
 	return r == CU_OK ? vs_books_host_register(vs_thread_device(), (uint64_t)(uintptr_t)pointer, size) : r;
@@ -107,7 +100,7 @@ VS_API int cuMemHostGetDevicePointer_v2(uint64_t *address, void *pointer, unsign
 VS_API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
 	uint64_t available, total;
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r != CU_OK)
 		return r;
@@ -349,7 +342,7 @@ VS_API int cuMemImportFromShareableHandle(uint64_t *handle, void *shareable, int
 
 VS_API int cuMemcpy(uint64_t to, uint64_t from, size_t size)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size, VS_COPY_DEFAULT);
@@ -364,7 +357,7 @@ VS_API int cuMemcpyAsync(uint64_t to, uint64_t from, size_t size, void *stream)
 
 VS_API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_copy((void *)(uintptr_t)to, from, size, VS_COPY_H2D);
@@ -379,7 +372,7 @@ VS_API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t size, void
 
 VS_API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_copy(to, (void *)(uintptr_t)from, size, VS_COPY_D2H);
@@ -394,7 +387,7 @@ VS_API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t size, void *stre
 
 VS_API int cuMemcpyDtoD_v2(uint64_t to, uint64_t from, size_t size)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_copy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size, VS_COPY_D2D);
@@ -409,7 +402,7 @@ VS_API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size, void *s
 
 VS_API int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t count)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_set((void *)(uintptr_t)to, value, count);
@@ -426,7 +419,7 @@ VS_API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t count, void 
 VS_API int cuMemsetD32_v2(uint64_t to, unsigned int value, size_t count)
 {
 	struct vs_allocation found;
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK && count && vs_books_find(to, &found) == CU_OK && found.type != VS_TYPE_DEVICE)
 		for (size_t i = 0; i < count; i++)
@@ -443,7 +436,7 @@ VS_API int cuMemsetD32Async(uint64_t to, unsigned int value, size_t count, void 
 VS_API int cuMemsetD16_v2(uint64_t to, unsigned short value, size_t count)
 {
 	struct vs_allocation found;
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK && count && vs_books_find(to, &found) == CU_OK && found.type != VS_TYPE_DEVICE)
 		for (size_t i = 0; i < count; i++)

@@ -150,38 +150,28 @@ VS_API int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **device)
 }
 VS_ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2);
 
-static void format_uuid(int index, char *to)
-{
-	struct vs_uuid uuid;
-	int n = sprintf(to, "GPU-");
-
-	vs_gpu_uuid(index, &uuid);
-	for (int i = 0; i < 16; i++)
-		n += sprintf(to + n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.bytes[i]);
-}
-
 VS_API int nvmlDeviceGetUUID(void *device, char *to, unsigned int size)
 {
-	char uuid[64];
+	char uuid[VS_UUID_TEXT];
 	int index, r = installed(device, &index);
 
 	if (r != SUCCESS)
 		return r;
-	format_uuid(index, uuid);
+	vs_gpu_uuid_text(index, uuid);
 	return text(to, size, uuid);
 }
 
 VS_API int nvmlDeviceGetHandleByUUID(const char *wanted, void **device)
 {
 	const struct vs_sim *sim = vs_sim_get();
-	char uuid[64];
+	char uuid[VS_UUID_TEXT];
 
 	if (!sim)
 		return UNINITIALIZED;
 	if (!wanted || !device)
 		return INVALID_ARGUMENT;
 	for (int i = 0; i < sim->installed; i++) {
-		format_uuid(i, uuid);
+		vs_gpu_uuid_text(i, uuid);
 		if (!strcmp(uuid, wanted)) {
 			*device = (void *)((uintptr_t)i + 1);
 			return SUCCESS;

@@ -57,7 +57,7 @@ VS_API int cudaSetDeviceFlags(unsigned int flags)
 
 VS_API int cudaGetDeviceFlags(unsigned int *flags)
 {
-	int r = vs_sim_check();
+	int r = flags ? vs_sim_check() : CU_INVALID_VALUE;
 
 	if (r == CU_OK)
 		*flags = vs_sim_primary(vs_thread_device())->flags;
@@ -73,7 +73,7 @@ VS_API int cudaSetValidDevices(int *devices, int count)
 
 VS_API int cudaChooseDevice(int *device, const void *properties)
 {
-	int r = vs_sim_check();
+	int r = device ? vs_sim_check() : CU_INVALID_VALUE;
 
 	(void)properties; /* the cards are all alike */
 	if (r == CU_OK)
@@ -176,6 +176,8 @@ VS_ALIAS(cudaThreadSetLimit, cudaDeviceSetLimit);
 
 VS_API int cudaDeviceGetCacheConfig(int *config)
 {
+	if (!config)
+		return vs_error(CU_INVALID_VALUE);
 	*config = 0;
 	return vs_error(vs_sim_check());
 }
@@ -191,6 +193,8 @@ VS_ALIAS(cudaDeviceSetSharedMemConfig, cudaDeviceSetCacheConfig);
 
 VS_API int cudaDeviceGetSharedMemConfig(int *config)
 {
+	if (!config)
+		return vs_error(CU_INVALID_VALUE);
 	*config = 1; /* four-byte banks */
 	return vs_error(vs_sim_check());
 }
@@ -207,7 +211,7 @@ VS_API int cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 /* Cards of one simulated machine reach each other, as over NVLink or one PCIe switch. */
 VS_API int cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
-	int r = vs_sim_check_device(device);
+	int r = can ? vs_sim_check_device(device) : CU_INVALID_VALUE;
 
 	if (r == CU_OK)
 		r = vs_sim_check_device(peer);
@@ -229,7 +233,7 @@ VS_API int cudaDeviceDisablePeerAccess(int peer)
 
 VS_API int cudaDeviceGetP2PAttribute(int *value, int attribute, int device, int peer)
 {
-	int r = vs_sim_check_device(device);
+	int r = value ? vs_sim_check_device(device) : CU_INVALID_VALUE;
 
 	if (r == CU_OK)
 		r = vs_sim_check_device(peer);

@@ -7,13 +7,6 @@
 #include "sim/sim.h"
 #include "sim/stream.h"
 
-static int active(void)
-{
-	int r = vs_sim_check();
-
-	return r == CU_OK ? vs_sim_activate(vs_thread_device()) : r;
-}
-
 VS_API int cudaMalloc(void **pointer, size_t size)
 {
 	uint64_t address;
@@ -21,7 +14,7 @@ VS_API int cudaMalloc(void **pointer, size_t size)
 
 	if (!pointer)
 		return vs_error(CU_INVALID_VALUE);
-	r = active();
+	r = vs_sim_activate_current();
 	if (r != CU_OK)
 		return vs_error(r);
 	if (!size) {
@@ -51,7 +44,7 @@ static int release(void *pointer)
 VS_API int cudaFree(void *pointer)
 {
 	/* cudaFree(0) is the customary way to make the context. */
-	int r = pointer ? release(pointer) : active();
+	int r = pointer ? release(pointer) : vs_sim_activate_current();
 
 	return vs_error(r);
 }
@@ -63,7 +56,7 @@ VS_API int cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
 
 	if (!pointer || !size || flags < 1 || flags > 2)
 		return vs_error(CU_INVALID_VALUE);
-	r = active();
+	r = vs_sim_activate_current();
 	if (r == CU_OK)
 		r = vs_books_host_alloc(vs_thread_device(), size, true, &address);
 	if (r == CU_OK)
@@ -79,7 +72,7 @@ VS_API int cudaHostAlloc(void **pointer, size_t size, unsigned int flags)
 	(void)flags;
 	if (!pointer)
 		return vs_error(CU_INVALID_VALUE);
-	r = active();
+	r = vs_sim_activate_current();
 	if (r != CU_OK)
 		return vs_error(r);
 	if (!size) {
@@ -106,7 +99,7 @@ VS_API int cudaFreeHost(void *pointer)
 
 VS_API int cudaHostRegister(void *pointer, size_t size, unsigned int flags)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	(void)flags;
 	if (r == CU_OK)
@@ -182,7 +175,7 @@ VS_API int cudaMalloc3D(struct pitched *pitched, struct extent extent)
 VS_API int cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 {
 	uint64_t available, total;
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r != CU_OK)
 		return vs_error(r);
@@ -216,7 +209,7 @@ VS_API int cudaPointerGetAttributes(struct vs_pointer_attributes *attributes, co
 
 VS_API int cudaMemcpy(void *to, const void *from, size_t size, int kind)
 {
-	int r = kind < VS_COPY_H2H || kind > VS_COPY_DEFAULT ? CU_INVALID_VALUE : active();
+	int r = kind < VS_COPY_H2H || kind > VS_COPY_DEFAULT ? CU_INVALID_VALUE : vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_copy(to, from, size, kind);
@@ -255,7 +248,7 @@ VS_API int cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from
 {
 	int r = kind < VS_COPY_H2H || kind > VS_COPY_DEFAULT || width > to_pitch || width > from_pitch
 	            ? CU_INVALID_VALUE
-	            : active();
+	            : vs_sim_activate_current();
 
 	for (size_t row = 0; r == CU_OK && row < height; row++)
 		vs_copy((char *)to + row * to_pitch, (const char *)from + row * from_pitch, width, kind);
@@ -273,7 +266,7 @@ VS_ALIAS(cudaMemcpy2DAsync_ptsz, cudaMemcpy2DAsync);
 
 VS_API int cudaMemset(void *to, int value, size_t size)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	if (r == CU_OK)
 		vs_set(to, value, size);
@@ -290,7 +283,7 @@ VS_ALIAS(cudaMemsetAsync_ptsz, cudaMemsetAsync);
 
 VS_API int cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)
 {
-	int r = active();
+	int r = vs_sim_activate_current();
 
 	for (size_t row = 0; r == CU_OK && row < height; row++)
 		vs_set((char *)to + row * pitch, value, width);

@@ -84,11 +84,6 @@ int vs_pool_attribute(struct vs_pool *pool, int attribute, bool set, void *value
 	return CU_OK;
 }
 
-static int active(int device)
-{
-	return vs_sim_activate(device);
-}
-
 VS_API int cudaMallocAsync(void **pointer, size_t size, void *stream)
 {
 	int device = vs_thread_device();
@@ -98,7 +93,7 @@ VS_API int cudaMallocAsync(void **pointer, size_t size, void *stream)
 	(void)stream;
 	if (!pointer)
 		return vs_error(CU_INVALID_VALUE);
-	r = active(device);
+	r = vs_sim_activate(device);
 	if (r == CU_OK && !size) {
 		*pointer = NULL;
 		return CU_OK;
@@ -119,7 +114,7 @@ VS_API int cudaMallocFromPoolAsync(void **pointer, size_t size, struct vs_pool *
 	(void)stream;
 	if (!pointer || !pool)
 		return vs_error(CU_INVALID_VALUE);
-	r = active(pool->device);
+	r = vs_sim_activate(pool->device);
 	if (r == CU_OK)
 		r = vs_pool_malloc(pool->device, size, &address);
 	if (r == CU_OK)

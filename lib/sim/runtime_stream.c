@@ -7,16 +7,9 @@
 #include "sim/sim.h"
 #include "sim/stream.h"
 
-static int active(void)
-{
-	int r = vs_sim_check();
-
-	return r == CU_OK ? vs_sim_activate(vs_thread_device()) : r;
-}
-
 VS_API int cudaStreamCreateWithPriority(void **stream, unsigned int flags, int priority)
 {
-	int r = stream ? active() : CU_INVALID_VALUE;
+	int r = stream ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return vs_error(r == CU_OK ? vs_stream_new(vs_thread_device(), flags, priority, stream) : r);
 }
@@ -62,6 +55,8 @@ VS_API int cudaStreamGetPriority(void *stream, int *priority)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!priority)
+		return vs_error(CU_INVALID_VALUE);
 	*priority = s ? s->priority : 0;
 	return CU_OK;
 }
@@ -71,6 +66,8 @@ VS_API int cudaStreamGetFlags(void *stream, unsigned int *flags)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!flags)
+		return vs_error(CU_INVALID_VALUE);
 	*flags = s ? s->flags : 0;
 	return CU_OK;
 }
@@ -80,6 +77,8 @@ VS_API int cudaStreamGetId(void *stream, unsigned long long *id)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!id)
+		return vs_error(CU_INVALID_VALUE);
 	*id = s ? s->id : (uintptr_t)stream;
 	return CU_OK;
 }
@@ -89,6 +88,8 @@ VS_API int cudaStreamGetDevice(void *stream, int *device)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 
+	if (!device)
+		return vs_error(CU_INVALID_VALUE);
 	*device = s ? s->device : vs_thread_device();
 	return CU_OK;
 }
@@ -132,7 +133,7 @@ VS_ALIAS(cudaLaunchHostFunc_v2_ptsz, cudaLaunchHostFunc);
 
 VS_API int cudaEventCreateWithFlags(struct vs_event **event, unsigned int flags)
 {
-	int r = event ? active() : CU_INVALID_VALUE;
+	int r = event ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
 	return vs_error(r == CU_OK ? vs_event_new(vs_thread_device(), flags, (void **)event) : r);
 }

@@ -68,16 +68,10 @@ static int visible_device(const char *token, size_t length)
 
 	if (length > 4 && !strncmp(token, "GPU-", 4)) {
 		for (int i = 0; i < sim.installed; i++) {
-			struct vs_uuid uuid;
-			char text[64];
-			int n = 4;
+			char text[VS_UUID_TEXT];
 
-			vs_gpu_uuid(i, &uuid);
-			strcpy(text, "GPU-");
-			for (int j = 0; j < 16; j++)
-				n += sprintf(text + n, "%s%02x", j == 4 || j == 6 || j == 8 || j == 10 ? "-" : "",
-				             uuid.bytes[j]);
-			if (length > (size_t)n || strncasecmp(text, token, length))
+			vs_gpu_uuid_text(i, text);
+			if (length >= sizeof(text) || strncasecmp(text, token, length))
 				continue;
 			if (found >= 0)
 				return -1;
@@ -191,6 +185,11 @@ int vs_sim_activate(int device)
 	return r;
 }
 
+int vs_sim_activate_current(void)
+{
+	return vs_sim_activate(vs_thread_device());
+}
+
 void vs_sim_deactivate(int device)
 {
 	pthread_mutex_lock(&context_lock);
@@ -258,6 +257,16 @@ void vs_gpu_uuid(int installed, struct vs_uuid *ret_uuid)
 	/* "vramsim" and the index: the same in every process, and nobody's real card. */
 	memcpy(ret_uuid->bytes, "vramsim\0\0\0\0\0\0\0\0", 15);
 	ret_uuid->bytes[15] = (unsigned char)installed;
+}
+
+void vs_gpu_uuid_text(int installed, char ret_text[VS_UUID_TEXT])
+{
+	struct vs_uuid uuid;
+	int n = sprintf(ret_text, "GPU-");
+
+	vs_gpu_uuid(installed, &uuid);
+	for (int i = 0; i < 16; i++)
+		n += sprintf(ret_text + n, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid.bytes[i]);
 }
 
 int vs_gpu_bus(int installed)

@@ -56,6 +56,7 @@ int vs_sim_check_device(int device);
 
 /* ... and its primary context is on the books: what a first cudaMalloc does. */
 int vs_sim_activate(int device);
+int vs_sim_activate_current(void); /* ... of the calling thread's device */
 
 bool vs_sim_is_active(int device);
 struct vs_context *vs_sim_primary(int device);
@@ -77,8 +78,10 @@ VS_API uint64_t vramsim_context_bytes(int device);
 /* Device attribute by CUDA's number (cudaDeviceAttr and CUdevice_attribute agree). CU_INVALID_VALUE: no such. */
 int vs_attribute(int attribute, int device, int *ret_value);
 
-/* "GPU-..." without the prefix, and the PCI bus number, of an installed card. */
+/* Of an installed card: its identity, the same as "GPU-...", and its PCI bus number. */
 void vs_gpu_uuid(int installed, struct vs_uuid *ret_uuid);
+#define VS_UUID_TEXT 41 /* bytes, with the final 0 */
+void vs_gpu_uuid_text(int installed, char ret_text[VS_UUID_TEXT]);
 int vs_gpu_bus(int installed);
 
 /* Versions as CUDA counts them: 1000 * major + 10 * minor. */

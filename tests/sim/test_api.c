@@ -317,6 +317,22 @@ PASSES(popping_a_context_gives_the_device_back)
 	CHECK(CALL(cudaGetDevice, &device) == CU_OK && device == 0);
 }
 
+PASSES(nowhere_to_put_the_answer)
+{
+	CHECK(CALL(cudaGetDevice, NULL) == CU_INVALID_VALUE && CALL(cudaGetDeviceCount, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaGetDeviceFlags, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaChooseDevice, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaDeviceCanAccessPeer, NULL, 0, 1) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaDeviceGetP2PAttribute, NULL, 1, 0, 1) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaDeviceGetCacheConfig, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaStreamGetPriority, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaStreamGetFlags, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaStreamGetId, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaStreamGetDevice, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cuStreamGetCtx, NULL, NULL) == CU_INVALID_VALUE);
+	CHECK(CALL(cudaStreamCreate, NULL) == CU_INVALID_VALUE && CALL(cudaEventCreate, NULL) == CU_INVALID_VALUE);
+}
+
 PASSES(odd_sizes)
 {
 	void *p = (void *)7, *address = NULL;
@@ -539,6 +555,7 @@ int main(int argc, char **argv)
 	    TEST(contexts_appear_when_used),
 	    TEST(a_reset_ends_the_context_and_what_it_held),
 	    TEST(popping_a_context_gives_the_device_back),
+	    TEST(nowhere_to_put_the_answer),
 	    TEST(odd_sizes),
 	    TEST(nvml),
 	    TEST(hidden_cards),
