@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <link.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,21 @@ static int first_only(struct dl_phdr_info *info, size_t size, void *data)
 	(void)size;
 	*(uint64_t *)data = info->dlpi_adds;
 	return 1;
+}
+
+/* Whether a part of the file is mapped where its header says, to be read. Tools that edit libraries (patchelf) have
+ * left notes pointing anywhere, and the loader does not mind. */
+static bool is_mapped(const struct dl_phdr_info *info, const ElfW(Phdr) * part)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *load = &info->dlpi_phdr[i];
+		uint64_t skipped = part->p_vaddr - load->p_vaddr;
+
+		if (load->p_type == PT_LOAD && load->p_flags & PF_R && skipped <= load->p_filesz &&
+		    part->p_memsz <= load->p_filesz - skipped)
+			return true;
+	}
+	return false;
 }
 
 static void build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes, char *hex)
@@ -90,7 +106,7 @@ static int record(struct dl_phdr_info *info, size_t size, void *data)
 
 			module.begin = begin < module.begin ? begin : module.begin;
 			module.end = end > module.end ? end : module.end;
-		} else if (header->p_type == PT_NOTE && !*id) {
+		} else if (header->p_type == PT_NOTE && !*id && is_mapped(info, header)) {
 			build_id(info, header, id);
 		}
 	}

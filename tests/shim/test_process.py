@@ -4,6 +4,7 @@
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -211,6 +212,26 @@ def test_without_libunwind():
     event, = run.traces[0].of(TORCH_ALLOC)
     assert event["native"] == [] and event["python"]
     assert "libunwind" in run.traces[0].facts["native_stacks"]
+
+
+def test_library_with_a_note_that_is_not_mapped():
+    """A build id where the program header leads to nothing: the loader never looks there, nor may we."""
+    with open(JOB, "rb") as file:
+        library = bytearray(file.read())
+    table, = struct.unpack_from("<Q", library, 32)
+    count, = struct.unpack_from("<H", library, 56)
+    notes = [table + 56 * i for i in range(count) if library[table + 56 * i] == 4]  # PT_NOTE
+    assert notes
+    for note in notes:
+        struct.pack_into("<Q", library, note + 16, 0x70000000)  # p_vaddr
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/job.so", "wb") as file:
+            file.write(library)
+        run = Run([sys.executable, "-c", LOAD.replace(JOB, folder + "/job.so") + "report(4096, 512)"],
+                  env={"LD_LIBRARY_PATH": TOOLS})
+    assert run.status == 0, (run.status, run.stderr)
+    event, = run.traces[0].of(TORCH_ALLOC)
+    assert event["native"][0][1].endswith("/job.so")
 
 
 def test_static_program():
