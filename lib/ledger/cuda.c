@@ -62,9 +62,12 @@ void vs_cuda_release(struct vs_cuda *cuda)
 	*cuda = (struct vs_cuda){0};
 }
 
-/* Handles and addresses are different worlds with the same numbers. Device addresses have 57 bits at most. */
+/* Handles and addresses are different worlds with the same numbers. Device addresses have 57 bits at most. Linear
+ * memory is one world, whoever made it: cudaFree() takes managed memory, and a pool's as well as cudaFreeAsync(). */
 static uint64_t key_of(enum vramshim_memory memory, uint64_t address)
 {
+	if (memory == VRAMSHIM_MEMORY_MANAGED || memory == VRAMSHIM_MEMORY_POOL)
+		memory = VRAMSHIM_MEMORY_DEVICE;
 	return address ^ ((uint64_t)memory << 58);
 }
 

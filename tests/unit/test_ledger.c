@@ -112,6 +112,7 @@ static struct vramshim_event cuda(enum vramshim_event_type type, enum vramshim_m
 static void test_cuda(void **state)
 {
 	struct vs_cuda books = {0};
+	uint64_t books_before;
 	struct vs_range *ranges;
 	size_t count;
 
@@ -146,6 +147,17 @@ static void test_cuda(void **state)
 	assert_int_equal(vs_cuda_ranges(&books, &ranges, &count), 0);
 	assert_int_equal(count, 1);
 	free(ranges);
+	/* cudaFree() is for all linear memory, and cudaFreeAsync() for that of cudaMalloc() too. */
+	books_before = books.bytes;
+	assert_int_equal(vs_cuda_event(&books, GOT(POOL, 0x20000, 64), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(vs_cuda_event(&books, GOT(MANAGED, 0x30000, 64), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(vs_cuda_event(&books, GOT(DEVICE, 0x40000, 64), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(books.bytes, books_before + 128);
+	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x20000, 0), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x30000, 0), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(vs_cuda_event(&books, GAVE(POOL, 0x40000, 0), VS_OWNER_PYTORCH), 0);
+	assert_int_equal(books.bytes, books_before);
+	assert_false(vs_cuda_holds(&books, GOT(MANAGED, 0x30000, 0)));
 	vs_cuda_release(&books);
 }
 
