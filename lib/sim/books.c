@@ -65,6 +65,8 @@ int vs_books_charge(int device, uint64_t size)
 	if (size > card->total || card->used > card->total - size)
 		return CU_OUT_OF_MEMORY;
 	card->used += size;
+	if (card->used > card->high)
+		card->high = card->used;
 	return CU_OK;
 }
 
@@ -120,6 +122,23 @@ uint64_t vs_books_used(int device)
 	used = vs_books.cards[device].used;
 	pthread_mutex_unlock(&vs_books.lock);
 	return used;
+}
+
+uint64_t vs_books_high(int device)
+{
+	uint64_t high;
+
+	pthread_mutex_lock(&vs_books.lock);
+	high = vs_books.cards[device].high;
+	pthread_mutex_unlock(&vs_books.lock);
+	return high;
+}
+
+void vs_books_lower(int device)
+{
+	pthread_mutex_lock(&vs_books.lock);
+	vs_books.cards[device].high = vs_books.cards[device].used;
+	pthread_mutex_unlock(&vs_books.lock);
 }
 
 /* The card's address range is taken on first use: a process that never allocates shows none. */

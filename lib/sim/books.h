@@ -41,6 +41,8 @@ void vs_books_reset(int device);
 
 void vs_books_info(int device, uint64_t *ret_free, uint64_t *ret_total);
 uint64_t vs_books_used(int device); /* bytes this process holds, contexts included */
+uint64_t vs_books_high(int device); /* the most of it since the start or the last vs_books_lower() */
+void vs_books_lower(int device);
 
 /* cudaMalloc and cudaFree. Below 1 MiB requests share granules; see slab.h. */
 int vs_books_malloc(int device, uint64_t size, uint64_t *ret_address);

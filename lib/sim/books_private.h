@@ -16,6 +16,7 @@ struct vs_card {
 	uint64_t total;
 	uint64_t context_bytes;
 	uint64_t used; /* bytes held, contexts included */
+	uint64_t high; /* the most of it */
 	struct vs_space space;
 	struct vs_slabs slabs;
 	void *range; /* the address range of `space` */

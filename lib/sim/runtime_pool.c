@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * CUDA runtime: stream-ordered allocation. A pool here keeps nothing back: what
- * it reserves is what is in use, in granules. A real pool holds freed memory
+ * it reserves is what is in use, in granules, and its counters are the card's. A real pool holds freed memory
  * until the next synchronisation above its threshold; how it grows is not
  * documented, so it is not imitated.
  */
@@ -77,9 +77,13 @@ int vs_pool_attribute(struct vs_pool *pool, int attribute, bool set, void *value
 			pool->threshold = *(uint64_t *)value;
 		else
 			*(uint64_t *)value = pool->threshold;
-	} else if (!set) {
-		*(uint64_t *)value = vs_books_used(pool->device) -
-		                     (vs_sim_is_active(pool->device) ? vramsim_context_bytes(pool->device) : 0);
+	} else if (set) { /* of the high marks alone, and to zero alone */
+		vs_books_lower(pool->device);
+	} else {
+		uint64_t bytes = attribute % 2 ? vs_books_used(pool->device) : vs_books_high(pool->device);
+
+		*(uint64_t *)value =
+		    bytes - (vs_sim_is_active(pool->device) ? vramsim_context_bytes(pool->device) : 0);
 	}
 	return CU_OK;
 }

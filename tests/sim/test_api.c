@@ -317,6 +317,21 @@ PASSES(popping_a_context_gives_the_device_back)
 	CHECK(CALL(cudaGetDevice, &device) == CU_OK && device == 0);
 }
 
+PASSES(a_pool_remembers_its_peak)
+{
+	uint64_t now = 7, high = 7, zero = 0;
+	void *pool, *p;
+
+	CHECK(CALL(cudaDeviceGetDefaultMemPool, &pool, 0) == CU_OK);
+	CHECK(CALL(cudaMallocAsync, &p, (size_t)(8 * MIB), NULL) == CU_OK && CALL(cudaFreeAsync, p, NULL) == CU_OK);
+	CHECK(CALL(cudaMallocAsync, &p, (size_t)(2 * MIB), NULL) == CU_OK);
+	CHECK(CALL(cudaMemPoolGetAttribute, pool, 7, &now) == CU_OK && now == 2 * MIB);
+	CHECK(CALL(cudaMemPoolGetAttribute, pool, 8, &high) == CU_OK && high == 8 * MIB);
+	CHECK(CALL(cudaMemPoolSetAttribute, pool, 8, &zero) == CU_OK);
+	CHECK(CALL(cudaMemPoolGetAttribute, pool, 8, &high) == CU_OK && high == 2 * MIB);
+	CHECK(CALL(cudaMemPoolGetAttribute, pool, 9, &high) == CU_INVALID_VALUE);
+}
+
 PASSES(nowhere_to_put_the_answer)
 {
 	CHECK(CALL(cudaGetDevice, NULL) == CU_INVALID_VALUE && CALL(cudaGetDeviceCount, NULL) == CU_INVALID_VALUE);
@@ -555,6 +570,7 @@ int main(int argc, char **argv)
 	    TEST(contexts_appear_when_used),
 	    TEST(a_reset_ends_the_context_and_what_it_held),
 	    TEST(popping_a_context_gives_the_device_back),
+	    TEST(a_pool_remembers_its_peak),
 	    TEST(nowhere_to_put_the_answer),
 	    TEST(odd_sizes),
 	    TEST(nvml),
