@@ -237,7 +237,9 @@ int vs_cmd_report(int argc, char **argv)
 	} else if (vs_subjects_worst(&subjects, &subject)) {
 		print(&subjects, &line.report);
 	} else {
-		vs_complain("%s: holds no GPU memory event: the trace has only begun, or it is cut", path);
+		vs_complain(
+		    "%s: holds no GPU memory event: the process took none, has only begun, or its trace is cut",
+		    path);
 		status = VS_ANSWER_NONE;
 	}
 	vs_subjects_close(&subjects);

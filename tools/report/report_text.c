@@ -16,7 +16,9 @@
 
 static unsigned percent(uint64_t part, uint64_t whole)
 {
-	return whole ? (unsigned)(100.0 * part / whole + 0.5) : 0;
+	double share = whole ? 100.0 * part / whole : 0;
+
+	return share < 1e6 ? share + 0.5 : 1e6; /* a damaged trace has any numbers */
 }
 
 /* "<1%" for what is little but not nothing. */
