@@ -25,8 +25,8 @@ extern "C" {
 struct vramshim_trace;
 
 /* Open one trace file. -ENOENT, -EACCES; -EBADMSG not a trace or an unusable header; -EPROTO a
- * version this library does not know; -ENODATA an empty file. The whole file is never loaded: memory is
- * proportional to the tables, not to the number of events. */
+ * version this library does not know; -ENODATA an empty file, or one whose process ended while it was making it. The
+ * whole file is never loaded: memory is proportional to the tables, not to the number of events. */
 int vramshim_trace_open(const char *path, struct vramshim_trace **ret_trace);
 /* As above from bytes in memory, which must outlive the reader. For tests and fuzzers. */
 int vramshim_trace_open_memory(const void *data, size_t size, struct vramshim_trace **ret_trace);

@@ -22,9 +22,11 @@ static uint64_t last_sequence(const struct vs_trace_header *header)
 
 static int check_header(const struct vs_source *source, struct vs_trace_header *ret_header)
 {
+	static const char none[sizeof(ret_header->magic)];
 	size_t size = vs_source_read(source, 0, ret_header, sizeof(*ret_header));
 
-	if (!size)
+	/* The magic is stored last: a process that ended between making its file and that leaves zeros. */
+	if (!size || (size >= sizeof(none) && memcmp(ret_header->magic, none, sizeof(none)) == 0))
 		return -ENODATA;
 	if (size < sizeof(ret_header->magic) + sizeof(ret_header->version) ||
 	    memcmp(ret_header->magic, VS_TRACE_MAGIC, sizeof(ret_header->magic)) != 0)

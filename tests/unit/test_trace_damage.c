@@ -276,6 +276,10 @@ static void test_no_trace(void **state)
 	assert_int_equal(vramshim_trace_open("/dev/zero", &trace), -EBADMSG);
 	write_whole(other, "", 0);
 	assert_int_equal(vramshim_trace_open(other, &trace), -ENODATA);
+	/* Killed between making the file and storing its magic. */
+	memset(garbage, 0, size);
+	write_whole(other, garbage, size);
+	assert_int_equal(vramshim_trace_open(other, &trace), -ENODATA);
 	write_whole(other, png, sizeof(png));
 	assert_int_equal(vramshim_trace_open(other, &trace), -EBADMSG);
 	for (size_t i = 0; i < size; i++)

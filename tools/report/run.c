@@ -30,7 +30,7 @@ static const char *reason(int error)
 	case -EPROTO:
 		return "was written by another version of vramshim: read it with that one";
 	case -ENODATA:
-		return "is an empty file: the process ended before it could record anything";
+		return "is an empty trace: the process ended before it could record anything";
 	case -ENOENT:
 		return "no such file or folder: RUN is the folder that vramrun wrote, or a *.vst file in it";
 	default:
