@@ -267,9 +267,11 @@ static void explain_estimate(const struct vs_screen *screen, const struct vs_sub
 		vs_screen_text(screen, 2, "  %s parameters (%s).", vs_count_format(estimate->parameters, parameters),
 		               estimate->basis);
 	else
-		vs_screen_text(screen, 2, "  %s parameters, counted from the weights at %" PRIu64 " bytes each: %s.",
-		               vs_count_format(estimate->parameters, parameters), estimate->parameter_bytes,
-		               estimate->basis);
+		vs_screen_text(
+		    screen, 2,
+		    "  %s parameters, counted from the weights (buffers and padding to 512 B among them) at %" PRIu64
+		    " bytes each: %s.",
+		    vs_count_format(estimate->parameters, parameters), estimate->parameter_bytes, estimate->basis);
 	if (estimate->activations) {
 		const struct vs_paper_shape *shape = &request->shape;
 		vs_screen_text(
