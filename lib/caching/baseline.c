@@ -1,0 +1,546 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The exact replay. Events come in groups: what the allocator did to serve a
+ * request (completions of deferred frees, segments released, got, mapped)
+ * stands before the request's own event. A released segment may as well come
+ * from empty_cache(): the program called it if the cache could have served
+ * the request that follows, or if the device evidently had room for it.
+ */
+#include "caching/oracle.h"
+#include "caching/program.h"
+
+#include <string.h>
+
+struct live {
+	struct vs_caching_block *block;
+	uint64_t ticket; /* 0: not freed yet */
+	uint32_t id;
+	uint32_t next_unused;
+};
+
+struct private_range { /* of a final segment in a private pool */
+	uint64_t address, size;
+	uint64_t pool[2];
+};
+
+struct baseline {
+	const struct vs_replay_recording *recording;
+	struct vs_replay_exactness *exactness;
+	struct vs_replay_program *program;
+	struct vs_caching *caching;
+	struct vs_oracle oracle;
+	struct vs_map blocks; /* address -> index into live */
+	struct live *live;
+	size_t live_count, live_capacity;
+	uint32_t unused; /* plus 1 */
+	struct private_range *private;
+	size_t private_count;
+	struct vs_map outside;  /* address -> id */
+	uint64_t most_reserved; /* the device has proved to hold this much */
+	size_t group;           /* first event of the group under way */
+};
+
+static bool is_segment_event(const struct vs_replay_event *event)
+{
+	return event->kind >= VS_REPLAY_SEGMENT_ALLOC && event->kind <= VS_REPLAY_SEGMENT_UNMAP;
+}
+
+static bool is_release(const struct vs_replay_event *event)
+{
+	return event->kind == VS_REPLAY_SEGMENT_FREE || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+}
+
+static void wrong(struct baseline *b, size_t index)
+{
+	if (index < b->exactness->first_wrong)
+		b->exactness->first_wrong = index;
+}
+
+/* The pool of an event: as recorded, or by the final private segment it is in. */
+static int pool_of(struct baseline *b, const struct vs_replay_event *event, uint16_t *ret_index)
+{
+	static const uint64_t none[2] = {0, 0};
+	const uint64_t *pool = none;
+
+	if (event->pool[0] != VS_REPLAY_NO_POOL) {
+		pool = event->pool;
+	} else if (event->kind != VS_REPLAY_OOM) {
+		size_t low = 0, high = b->private_count;
+
+		while (low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (b->private[middle].address <= event->address)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (low && event->address - b->private[low - 1].address < b->private[low - 1].size)
+			pool = b->private[low - 1].pool;
+	}
+	return vs_program_pool(b->program, pool, ret_index);
+}
+
+/* The model's index of a pool of the program: the same, as both are made in the same order. */
+static int model_pool(struct baseline *b, uint16_t index, uint32_t *ret_pool)
+{
+	return vs_caching_pool(b->caching, b->program->pools[index].first, b->program->pools[index].second, ret_pool);
+}
+
+static int add_op(struct baseline *b, enum vs_op_kind kind, size_t event, uint32_t id, uint64_t size)
+{
+	return vs_program_add(
+	    b->program, &(struct vs_op){.kind = (uint8_t)kind, .event = (uint32_t)event, .id = id, .size = size});
+}
+
+static int remember(struct baseline *b, uint64_t address, struct vs_caching_block *block, uint32_t id,
+                    uint64_t ticket)
+{
+	uint32_t index;
+
+	if (b->unused) {
+		index = b->unused - 1;
+		b->unused = b->live[index].next_unused;
+	} else {
+		if (b->live_count == b->live_capacity) {
+			size_t grown = b->live_capacity ? b->live_capacity * 2 : 256;
+			struct live *fresh = reallocarray(b->live, grown, sizeof(*fresh));
+
+			if (!fresh)
+				return -ENOMEM;
+			b->live = fresh;
+			b->live_capacity = grown;
+		}
+		index = (uint32_t)b->live_count++;
+	}
+	b->live[index] = (struct live){.block = block, .id = id, .ticket = ticket};
+	return vs_map_set(&b->blocks, address, index);
+}
+
+static void forget(struct baseline *b, uint64_t address, uint64_t index)
+{
+	uint64_t ignored;
+
+	vs_map_take(&b->blocks, address, &ignored);
+	b->live[index].next_unused = b->unused;
+	b->unused = (uint32_t)index + 1;
+}
+
+static int on_complete(struct baseline *b, size_t event)
+{
+	uint64_t address = b->recording->events[event].address, index;
+	struct live *live;
+	int r;
+
+	if (!vs_map_get(&b->blocks, address, &index) || !b->live[index].ticket) {
+		b->exactness->unknown_frees++;
+		return 0;
+	}
+	live = &b->live[index];
+	vs_caching_complete(b->caching, live->block, live->ticket);
+	r = add_op(b, VS_OP_COMPLETE, event, live->id, 0);
+	forget(b, address, index);
+	return r;
+}
+
+static int on_free(struct baseline *b, size_t event, bool deferred)
+{
+	uint64_t address = b->recording->events[event].address, index;
+	struct live *live;
+	int r;
+
+	if (!vs_map_get(&b->blocks, address, &index) || b->live[index].ticket) {
+		b->exactness->unknown_frees++;
+		return 0;
+	}
+	live = &b->live[index];
+	r = add_op(b, deferred ? VS_OP_DEFER : VS_OP_FREE, event, live->id, 0);
+	if (deferred) {
+		live->ticket = vs_caching_defer(b->caching, live->block);
+		return r;
+	}
+	vs_caching_free(b->caching, live->block);
+	forget(b, address, index);
+	return r;
+}
+
+static int complete_group(struct baseline *b, size_t begin, size_t end)
+{
+	int r = 0;
+
+	for (size_t i = begin; r == 0 && i < end; i++) {
+		if (b->recording->events[i].kind == VS_REPLAY_COMPLETE)
+			r = on_complete(b, i);
+	}
+	return r;
+}
+
+/* A private pool whose segments are released has lost its last user. */
+static int free_pools(struct baseline *b, size_t begin, size_t end)
+{
+	for (size_t i = begin; i < end; i++) {
+		uint16_t index;
+		uint32_t pool;
+		int r;
+
+		if (!is_release(&b->recording->events[i]))
+			continue;
+		r = pool_of(b, &b->recording->events[i], &index);
+		if (r < 0 || !index)
+			return r;
+		r = model_pool(b, index, &pool);
+		if (r < 0)
+			return r;
+		vs_caching_pool_freeable(b->caching, pool);
+		r = vs_program_add(b->program,
+		                   &(struct vs_op){.kind = VS_OP_POOL_FREEABLE, .pool = index, .event = (uint32_t)i});
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Count what the model answered of a group, and what it did besides. */
+static void settle_group(struct baseline *b, size_t begin, size_t end)
+{
+	for (size_t i = begin; i < end; i++) {
+		if (!is_segment_event(&b->recording->events[i]))
+			continue;
+		b->exactness->segments++;
+		if (b->oracle.answered[i])
+			b->exactness->segments_exact++;
+		else
+			wrong(b, i);
+	}
+	b->exactness->segments += b->oracle.extra;
+	if (b->oracle.extra)
+		wrong(b, end);
+	b->oracle.extra = 0;
+	b->group = end + 1;
+}
+
+static int empty_cache(struct baseline *b, size_t begin, size_t event)
+{
+	int r = free_pools(b, begin, event);
+
+	if (r < 0)
+		return r;
+	vs_caching_empty_cache(b->caching);
+	b->exactness->empty_caches++;
+	return add_op(b, VS_OP_EMPTY_CACHE, event, 0, 0);
+}
+
+static size_t find_release(const struct baseline *b, size_t begin, size_t end)
+{
+	while (begin < end && !is_release(&b->recording->events[begin]))
+		begin++;
+	return begin;
+}
+
+/* A group that no request follows: the program emptied the cache. */
+static int close_group(struct baseline *b, size_t end)
+{
+	size_t begin = b->group, release;
+	int r;
+
+	if (begin >= end)
+		return 0;
+	release = find_release(b, begin, end);
+	b->oracle.begin = begin;
+	b->oracle.end = end;
+	b->oracle.refused = false;
+	r = complete_group(b, begin, end);
+	if (r == 0 && release < end)
+		r = empty_cache(b, begin, release);
+	settle_group(b, begin, end);
+	b->group = end;
+	return r;
+}
+
+static bool gets_segment(const struct baseline *b, size_t begin, size_t end)
+{
+	for (; begin < end; begin++) {
+		enum vs_replay_kind kind = b->recording->events[begin].kind;
+
+		if (kind == VS_REPLAY_SEGMENT_ALLOC || kind == VS_REPLAY_SEGMENT_MAP)
+			return true;
+	}
+	return false;
+}
+
+/* Was the cache emptied before the request, rather than by it? */
+static bool emptied_before(struct baseline *b, const struct vs_caching_request *request, bool had_new)
+{
+	const struct vs_caching_settings *settings = &b->recording->settings;
+	uint64_t asked = vs_caching_segment_size(settings, vs_caching_round(settings, request->size));
+
+	if (vs_caching_would_hit(b->caching, request))
+		return true;
+	/* Collected by age, or released for being oversize: the request did it. */
+	if (settings->garbage_collection_threshold > 0 && settings->memory_fraction < 1)
+		return false;
+	if (!had_new)
+		return false;
+	return settings->memory_fraction >= 1 && b->most_reserved >= asked &&
+	       vs_caching_stats(b->caching)->reserved <= b->most_reserved - asked;
+}
+
+static int prepare_request(struct baseline *b, size_t event, struct vs_caching_request *request)
+{
+	bool refused = b->recording->events[event].kind == VS_REPLAY_OOM;
+	size_t begin = b->group, release = find_release(b, begin, event);
+	bool had_new = gets_segment(b, release < event ? release : begin, event);
+	/* Part of an expandable range was mapped before there was no more: the request itself released. */
+	bool under_way = release < event && gets_segment(b, begin, release);
+	int r;
+
+	b->oracle.begin = begin;
+	b->oracle.end = event;
+	b->oracle.refused = refused;
+	/* Completions before the first release: whether the allocator polled or waited makes no difference, but to
+	 * whether its look-up could see them. */
+	r = complete_group(b, begin, release);
+	if (r == 0 && release < event) {
+		r = free_pools(b, release, event);
+		if (r == 0 && !under_way && emptied_before(b, request, had_new))
+			r = empty_cache(b, release, event);
+	}
+	if (r < 0)
+		return r;
+	request->missed = (had_new || refused || release < event) && vs_caching_would_hit(b->caching, request);
+	/* A release and no new segment: the request was served by the cache after empty_cache(). */
+	if (request->missed && release < event && !had_new && !refused)
+		request->missed = false;
+	return 0;
+}
+
+static int on_request(struct baseline *b, size_t event)
+{
+	const struct vs_replay_event *recorded = &b->recording->events[event];
+	bool refused = recorded->kind == VS_REPLAY_OOM;
+	struct vs_caching_request request = {.size = recorded->size, .stream = recorded->stream};
+	struct vs_caching_block *block;
+	struct vs_op op = {.kind = refused ? VS_OP_REFUSED : VS_OP_MALLOC,
+	                   .event = (uint32_t)event,
+	                   .size = recorded->size,
+	                   .stream = recorded->stream};
+	uint64_t index;
+	int r;
+
+	r = pool_of(b, recorded, &op.pool);
+	if (r == 0)
+		r = model_pool(b, op.pool, &request.pool);
+	if (r == 0)
+		r = prepare_request(b, event, &request);
+	if (r < 0)
+		return r;
+	r = vs_caching_malloc(b->caching, &request, &block);
+	if (refused) {
+		b->exactness->ooms++;
+		b->exactness->ooms_exact += r < 0;
+		if (r == 0) {
+			wrong(b, event);
+			vs_caching_free(b->caching, block);
+		}
+		r = 0;
+	} else {
+		b->exactness->addresses++;
+		if (r == 0 && vs_caching_address(block) == recorded->address)
+			b->exactness->addresses_exact++;
+		else
+			wrong(b, event);
+		/* A block that the recording never saw freed: what was left of exactness is gone with it. */
+		if (vs_map_get(&b->blocks, recorded->address, &index))
+			forget(b, recorded->address, index);
+		op.id = b->program->blocks++;
+		r = r < 0 ? 0 : remember(b, recorded->address, block, op.id, 0);
+	}
+	if (r == 0)
+		r = vs_program_add(b->program, &op);
+	if (r == 0) /* completions after a release: the allocator had waited for them */
+		r = complete_group(b, find_release(b, b->group, event), event);
+	settle_group(b, b->group, event);
+	return r;
+}
+
+static int on_outside(struct baseline *b, size_t event)
+{
+	const struct vs_replay_event *recorded = &b->recording->events[event];
+	uint64_t id;
+
+	if (recorded->kind == VS_REPLAY_OUTSIDE_ALLOC) {
+		id = b->program->outside++;
+		if (vs_map_set(&b->outside, recorded->address, id) < 0)
+			return -ENOMEM;
+		return add_op(b, VS_OP_OUTSIDE_ALLOC, event, (uint32_t)id, recorded->size);
+	}
+	if (!vs_map_take(&b->outside, recorded->address, &id))
+		return 0;
+	return add_op(b, VS_OP_OUTSIDE_FREE, event, (uint32_t)id, recorded->size);
+}
+
+static int run(struct baseline *b)
+{
+	const struct vs_replay_event *events = b->recording->events;
+	size_t count = b->recording->event_count;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		switch (events[i].kind) {
+		case VS_REPLAY_ALLOC:
+		case VS_REPLAY_OOM:
+			r = on_request(b, i);
+			break;
+		case VS_REPLAY_FREE:
+			r = close_group(b, i);
+			if (i + 1 < count && events[i + 1].kind == VS_REPLAY_COMPLETE &&
+			    events[i + 1].address == events[i].address) {
+				if (r == 0)
+					r = on_free(b, i, false);
+				i++;
+			} else if (r == 0) {
+				r = on_free(b, i, true);
+			}
+			b->group = i + 1;
+			break;
+		case VS_REPLAY_OUTSIDE_ALLOC:
+		case VS_REPLAY_OUTSIDE_FREE:
+			r = close_group(b, i);
+			if (r == 0)
+				r = on_outside(b, i);
+			b->group = i + 1;
+			break;
+		default: /* joins the group */
+			break;
+		}
+	}
+	return r < 0 ? r : close_group(b, count);
+}
+
+static int load_start(struct baseline *b)
+{
+	struct vs_initial *initial = &b->program->initial;
+
+	for (size_t i = 0; i < initial->count; i++) {
+		struct vs_caching_segment *segment = &initial->segments[i];
+		uint16_t index;
+		int r;
+
+		r = vs_program_pool(b->program, initial->about[i].pool, &index);
+		if (r == 0)
+			r = model_pool(b, index, &segment->pool);
+		if (r == 0)
+			r = vs_caching_load(b->caching, segment);
+		if (r < 0)
+			return r;
+		for (size_t j = 0; j < segment->piece_count; j++) {
+			const struct vs_caching_piece *piece = &segment->pieces[j];
+
+			if (piece->state != VS_PIECE_ALLOCATED && piece->state != VS_PIECE_PENDING)
+				continue;
+			r = remember(b, piece->address, piece->block, b->program->blocks++,
+			             piece->state == VS_PIECE_PENDING ? piece->ticket : 0);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int find_private(struct baseline *b)
+{
+	const struct vs_replay_recording *recording = b->recording;
+
+	b->private = calloc(recording->segment_count + 1, sizeof(*b->private));
+	if (!b->private)
+		return -ENOMEM;
+	for (size_t i = 0; i < recording->segment_count; i++) {
+		const struct vs_replay_segment *segment = &recording->segments[i];
+
+		if (!segment->pool[0] && !segment->pool[1])
+			continue;
+		b->private[b->private_count].address = segment->address;
+		b->private[b->private_count].size = segment->size;
+		memcpy(b->private[b->private_count++].pool, segment->pool, sizeof(segment->pool));
+	}
+	return 0;
+}
+
+/* What the device has proved to hold for the allocator at once. */
+static uint64_t most_reserved(const struct vs_replay_recording *recording, uint64_t start)
+{
+	uint64_t now = start, most = start;
+
+	for (size_t i = 0; i < recording->event_count; i++) {
+		const struct vs_replay_event *event = &recording->events[i];
+
+		if (event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP)
+			now += event->size;
+		else if (is_release(event))
+			now -= event->size < now ? event->size : now;
+		if (now > most)
+			most = now;
+	}
+	return most;
+}
+
+static int open_baseline(struct baseline *b)
+{
+	const struct vs_replay_recording *recording = b->recording;
+	static const uint64_t none[2] = {0, 0};
+	struct vs_caching_device device;
+	uint16_t index;
+	int r;
+
+	b->program = calloc(1, sizeof(*b->program));
+	b->oracle.answered = calloc(recording->event_count + 1, 1);
+	if (!b->program || !b->oracle.answered || recording->event_count >= UINT32_MAX)
+		return -ENOMEM;
+	b->program->settings = recording->settings;
+	b->program->total = recording->total;
+	b->oracle.events = recording->events;
+	b->oracle.invented = UINT64_C(1) << 60;
+	device = vs_oracle_device(&b->oracle, recording->total);
+	r = vs_program_pool(b->program, none, &index);
+	if (r == 0)
+		r = vs_initial_find(recording, &b->program->initial);
+	if (r == 0)
+		r = vs_caching_new(&recording->settings, &device, &b->caching);
+	if (r == 0)
+		r = find_private(b);
+	if (r == 0)
+		r = load_start(b);
+	if (r < 0)
+		return r;
+	b->exactness->overlaps = b->program->initial.overlaps;
+	b->most_reserved = most_reserved(recording, vs_caching_stats(b->caching)->reserved);
+	return 0;
+}
+
+int vs_replay_baseline(const struct vs_replay_recording *recording, struct vs_replay_exactness *ret_exactness,
+                       struct vs_replay_program **ret_program)
+{
+	struct vs_replay_exactness exactness = {.first_wrong = SIZE_MAX};
+	struct baseline b = {.recording = recording, .exactness = &exactness};
+	int r;
+
+	r = open_baseline(&b);
+	if (r == 0)
+		r = run(&b);
+	if (r == 0) {
+		exactness.stats = *vs_caching_stats(b.caching);
+		*ret_exactness = exactness;
+		if (ret_program) {
+			*ret_program = b.program;
+			b.program = NULL;
+		}
+	}
+	vs_replay_program_free(b.program);
+	vs_caching_free_all(b.caching);
+	vs_map_done(&b.blocks);
+	vs_map_done(&b.outside);
+	free(b.oracle.answered);
+	free(b.live);
+	free(b.private);
+	return r;
+}

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A block or segment was there at the start if the first event about its
+ * address gives it back, or if it is there at the end and no event is about
+ * it. The sizes of blocks given back later are only known as requested; what
+ * rounding does not tell is found from the neighbours (block_end()).
+ */
+#include "caching/initial.h"
+
+#include "caching/internal.h"
+
+#include <string.h>
+
+#define MAX_PAGES  (UINT64_C(1) << 22) /* of expandable segments: 8 TiB in the smallest */
+#define MAX_RANGES 4096                /* expandable segments: one a stream, pool and size class */
+/* Address space of an expandable segment where the card's size is unknown: more than any card's. */
+#define UNKNOWN_RANGE (UINT64_C(1) << 40)
+
+struct start_block {
+	uint64_t address, size;
+	bool pending;
+	bool sure;    /* the size is the block's, not only its request's */
+	bool placed;  /* in a segment */
+	size_t until; /* the event that gives it back; SIZE_MAX: none */
+};
+
+struct page {
+	uint64_t address, size;
+	bool mapped; /* at the start */
+	struct vs_replay_segment about;
+};
+
+struct finder {
+	const struct vs_replay_recording *recording;
+	struct vs_initial *initial;
+	struct vs_map first_block, first_segment; /* address -> index of the first event about it */
+	struct start_block *blocks;
+	size_t block_count, block_capacity;
+	struct vs_replay_segment *segments;
+	size_t segment_count, segment_capacity;
+	struct page *pages;
+	size_t page_count, page_capacity;
+	uint64_t *allocs; /* indices of the alloc events, by address; NULL until needed */
+	size_t alloc_count;
+};
+
+static int grow(void *array_pointer, size_t count, size_t *capacity, size_t width)
+{
+	void **array = array_pointer;
+	size_t grown = *capacity ? *capacity * 2 : 64;
+	void *fresh;
+
+	if (count < *capacity)
+		return 0;
+	fresh = reallocarray(*array, grown, width);
+	if (!fresh)
+		return -ENOMEM;
+	*array = fresh;
+	*capacity = grown;
+	return 0;
+}
+
+static int index_events(struct finder *f)
+{
+	for (size_t i = 0; i < f->recording->event_count; i++) {
+		const struct vs_replay_event *event = &f->recording->events[i];
+		struct vs_map *map;
+
+		switch (event->kind) {
+		case VS_REPLAY_ALLOC:
+		case VS_REPLAY_FREE:
+		case VS_REPLAY_COMPLETE:
+			map = &f->first_block;
+			break;
+		case VS_REPLAY_SEGMENT_ALLOC:
+		case VS_REPLAY_SEGMENT_FREE:
+			map = &f->first_segment;
+			break;
+		default:
+			continue;
+		}
+		if (!vs_map_find(map, event->address) && vs_map_set(map, event->address, i) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_block(struct finder *f, const struct start_block *block)
+{
+	if (grow(&f->blocks, f->block_count, &f->block_capacity, sizeof(*f->blocks)) < 0)
+		return -ENOMEM;
+	f->blocks[f->block_count++] = *block;
+	return 0;
+}
+
+static int find_blocks(struct finder *f)
+{
+	const struct vs_replay_recording *recording = f->recording;
+
+	for (size_t i = 0; i < recording->segment_count; i++) {
+		for (size_t j = 0; j < recording->segments[i].block_count; j++) {
+			const struct vs_replay_block *block = &recording->segments[i].blocks[j];
+			struct start_block start = {.address = block->address,
+			                            .size = block->size,
+			                            .pending = block->pending,
+			                            .sure = true,
+			                            .until = SIZE_MAX};
+
+			if (!block->allocated && !block->pending)
+				continue;
+			if (!vs_map_find(&f->first_block, block->address) && add_block(f, &start) < 0)
+				return -ENOMEM;
+		}
+	}
+	for (size_t i = 0; i < recording->event_count; i++) {
+		const struct vs_replay_event *event = &recording->events[i];
+		struct start_block start = {.address = event->address, .until = i};
+		uint64_t first;
+
+		if (event->kind != VS_REPLAY_FREE && event->kind != VS_REPLAY_COMPLETE)
+			continue;
+		if (!vs_map_get(&f->first_block, event->address, &first) || first != i)
+			continue;
+		start.size = vs_caching_round(&recording->settings, event->size);
+		start.pending = event->kind == VS_REPLAY_COMPLETE;
+		if (add_block(f, &start) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_segment(struct finder *f, const struct vs_replay_segment *segment)
+{
+	if (grow(&f->segments, f->segment_count, &f->segment_capacity, sizeof(*f->segments)) < 0)
+		return -ENOMEM;
+	f->segments[f->segment_count++] = *segment;
+	return 0;
+}
+
+static int find_segments(struct finder *f)
+{
+	const struct vs_replay_recording *recording = f->recording;
+
+	for (size_t i = 0; i < recording->segment_count; i++) {
+		const struct vs_replay_segment *segment = &recording->segments[i];
+
+		if (!segment->expandable && !vs_map_find(&f->first_segment, segment->address) &&
+		    add_segment(f, segment) < 0)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < recording->event_count; i++) {
+		const struct vs_replay_event *event = &recording->events[i];
+		struct vs_replay_segment segment = {.address = event->address,
+		                                    .size = event->size,
+		                                    .stream = event->stream,
+		                                    .small = event->size == SMALL_BUFFER};
+		uint64_t first;
+
+		if (event->kind != VS_REPLAY_SEGMENT_FREE || !vs_map_get(&f->first_segment, event->address, &first) ||
+		    first != i)
+			continue;
+		if (event->pool[0] != VS_REPLAY_NO_POOL)
+			memcpy(segment.pool, event->pool, sizeof(segment.pool));
+		if (add_segment(f, &segment) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int by_block_address(const void *left, const void *right)
+{
+	const struct start_block *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static int by_segment_address(const void *left, const void *right)
+{
+	const struct vs_replay_segment *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static int by_page(const void *left, const void *right)
+{
+	const struct page *a = left, *b = right;
+
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static int by_alloc_address(const void *left, const void *right, void *events_pointer)
+{
+	const struct vs_replay_event *events = events_pointer;
+	uint64_t i = *(const uint64_t *)left, j = *(const uint64_t *)right;
+
+	if (events[i].address != events[j].address)
+		return events[i].address < events[j].address ? -1 : 1;
+	return i < j ? -1 : i > j;
+}
+
+static int index_allocs(struct finder *f)
+{
+	if (f->allocs)
+		return 0;
+	f->allocs = calloc(f->recording->event_count + 1, sizeof(*f->allocs));
+	if (!f->allocs)
+		return -ENOMEM;
+	for (size_t i = 0; i < f->recording->event_count; i++) {
+		if (f->recording->events[i].kind == VS_REPLAY_ALLOC)
+			f->allocs[f->alloc_count++] = i;
+	}
+	qsort_r(f->allocs, f->alloc_count, sizeof(*f->allocs), by_alloc_address,
+	        (void *)(uintptr_t)f->recording->events);
+	return 0;
+}
+
+/* The lowest address in [low, high] that was handed out before event `until`; 0: none. */
+static uint64_t first_alloc_in(const struct finder *f, uint64_t low, uint64_t high, size_t until)
+{
+	const struct vs_replay_event *events = f->recording->events;
+	size_t begin = 0, end = f->alloc_count;
+
+	while (begin < end) {
+		size_t middle = begin + (end - begin) / 2;
+
+		if (events[f->allocs[middle]].address < low)
+			begin = middle + 1;
+		else
+			end = middle;
+	}
+	for (; begin < f->alloc_count && events[f->allocs[begin]].address <= high; begin++) {
+		if (f->allocs[begin] < until)
+			return events[f->allocs[begin]].address;
+	}
+	return 0;
+}
+
+/* Where a block ends. Small and expandable blocks are cut to size. A large one may keep up to 1 MiB that was too
+ * little to split off: so a gap of at most that much before the next block is its own, for a free large block is
+ * always more. Behind a wider gap, what was handed out first in it shows where the gap began. */
+static int block_end(struct finder *f, const struct vs_replay_segment *segment, const struct start_block *block,
+                     uint64_t limit, uint64_t *ret_end)
+{
+	const struct vs_caching_settings *settings = &f->recording->settings;
+	uint64_t end = block->address + block->size, found;
+	int r;
+
+	*ret_end = end;
+	if (block->sure || segment->small || segment->expandable || end >= limit)
+		return 0;
+	if (limit - end <= SMALL_SIZE || block->size >= settings->max_split_size) {
+		*ret_end = limit;
+		return 0;
+	}
+	r = index_allocs(f);
+	if (r < 0)
+		return r;
+	found = first_alloc_in(f, end, end + SMALL_SIZE, block->until);
+	if (found)
+		*ret_end = found;
+	return 0;
+}
+
+static int add_piece(struct vs_initial *initial, uint64_t address, uint64_t size, enum vs_caching_piece_state state)
+{
+	if (!size)
+		return 0;
+	if (grow(&initial->pieces, initial->piece_count, &initial->piece_capacity, sizeof(*initial->pieces)) < 0)
+		return -ENOMEM;
+	initial->pieces[initial->piece_count++] =
+	    (struct vs_caching_piece){.address = address, .size = size, .state = state};
+	return 0;
+}
+
+/* The pieces of one mapped range, from the blocks in it; *at steps over the sorted blocks. */
+static int add_range(struct finder *f, const struct vs_replay_segment *segment, size_t *at)
+{
+	uint64_t here = segment->address, stop = segment->address + segment->size;
+	int r = 0;
+
+	while (*at < f->block_count && f->blocks[*at].address < here)
+		(*at)++;
+	for (; r == 0 && *at < f->block_count && f->blocks[*at].address < stop; (*at)++) {
+		struct start_block *block = &f->blocks[*at];
+		uint64_t limit = *at + 1 < f->block_count && block[1].address < stop ? block[1].address : stop, end;
+
+		if (block->address < here || block->size > limit - block->address)
+			continue;
+		block->placed = true;
+		r = block_end(f, segment, block, limit, &end);
+		if (r == 0)
+			r = add_piece(f->initial, here, block->address - here, VS_PIECE_FREE);
+		if (r == 0)
+			r = add_piece(f->initial, block->address, end - block->address,
+			              block->pending ? VS_PIECE_PENDING : VS_PIECE_ALLOCATED);
+		here = end;
+	}
+	return r < 0 ? r : add_piece(f->initial, here, stop - here, VS_PIECE_FREE);
+}
+
+static int open_segment(struct vs_initial *initial, const struct vs_replay_segment *about)
+{
+	size_t capacity = initial->capacity;
+
+	if (grow(&initial->segments, initial->count, &capacity, sizeof(*initial->segments)) < 0 ||
+	    grow(&initial->about, initial->count, &initial->capacity, sizeof(*initial->about)) < 0)
+		return -ENOMEM;
+	initial->about[initial->count] = *about;
+	initial->segments[initial->count++] = (struct vs_caching_segment){
+	    .stream = about->stream,
+	    .small = about->small,
+	    .expandable = about->expandable,
+	    /* An index until the array stands still. */
+	    .piece_count = initial->piece_count,
+	};
+	return 0;
+}
+
+static int add_plain_segments(struct finder *f)
+{
+	size_t at = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < f->segment_count; i++) {
+		/* Overlapping ones are nonsense: the later is dropped. */
+		if (i && f->segments[i].address - f->segments[i - 1].address < f->segments[i - 1].size) {
+			f->segments[i] = f->segments[i - 1];
+			continue;
+		}
+		r = open_segment(f->initial, &f->segments[i]);
+		if (r == 0)
+			r = add_range(f, &f->segments[i], &at);
+	}
+	return r;
+}
+
+/* Pages of expandable segments */
+
+static int add_pages(struct finder *f, struct vs_map *seen, const struct vs_replay_segment *range, bool mapped)
+{
+	uint64_t size = range->small ? SMALL_BUFFER : f->recording->settings.large_segment_size;
+
+	if (!size || range->size / size > MAX_PAGES - f->page_count)
+		return -EOVERFLOW;
+	for (uint64_t offset = 0; offset < range->size; offset += size) {
+		uint64_t address = range->address + offset;
+
+		if (vs_map_find(seen, address))
+			continue;
+		if (vs_map_set(seen, address, 1) < 0 ||
+		    grow(&f->pages, f->page_count, &f->page_capacity, sizeof(*f->pages)) < 0)
+			return -ENOMEM;
+		f->pages[f->page_count++] =
+		    (struct page){.address = address, .size = size, .mapped = mapped, .about = *range};
+	}
+	return 0;
+}
+
+/* The final expandable segment that covers an address, or NULL. */
+static const struct vs_replay_segment *final_expandable(const struct finder *f, uint64_t address)
+{
+	const struct vs_replay_segment *segments = f->recording->segments;
+	size_t low = 0, high = f->recording->segment_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (segments[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || address - segments[low - 1].address >= segments[low - 1].size)
+		return NULL;
+	return segments[low - 1].expandable ? &segments[low - 1] : NULL;
+}
+
+/* The pages of small pools that an event mapped: a small request maps one page of 2 MiB. */
+static int index_small_pages(const struct finder *f, struct vs_map *small)
+{
+	for (size_t i = 0; i < f->recording->event_count; i++) {
+		const struct vs_replay_event *event = &f->recording->events[i];
+
+		if (event->kind == VS_REPLAY_SEGMENT_MAP && event->size == SMALL_BUFFER &&
+		    vs_map_set(small, event->address, 1) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* An event that maps tells the pool by its size. One that unmaps does not; the final segment or a mapping that
+ * overlaps it knows. */
+static bool page_is_small(const struct finder *f, const struct vs_map *small, const struct vs_replay_event *event)
+{
+	uint64_t large = f->recording->settings.large_segment_size;
+	const struct vs_replay_segment *segment;
+
+	if (event->size == SMALL_BUFFER)
+		return large != SMALL_BUFFER;
+	if (event->size % large)
+		return true;
+	segment = final_expandable(f, event->address);
+	if (segment)
+		return segment->small;
+	if (event->kind == VS_REPLAY_SEGMENT_MAP || event->size / SMALL_BUFFER > MAX_PAGES)
+		return false;
+	for (uint64_t offset = 0; offset < event->size; offset += SMALL_BUFFER) {
+		if (vs_map_find(small, event->address + offset))
+			return true;
+	}
+	return false;
+}
+
+static int find_pages(struct finder *f)
+{
+	const struct vs_replay_recording *recording = f->recording;
+	struct vs_map seen = {0}, small = {0};
+	int r = index_small_pages(f, &small);
+
+	for (size_t i = 0; r == 0 && i < recording->event_count; i++) {
+		const struct vs_replay_event *event = &recording->events[i];
+		struct vs_replay_segment range = {
+		    .address = event->address, .size = event->size, .stream = event->stream, .expandable = true};
+
+		if (event->kind != VS_REPLAY_SEGMENT_MAP && event->kind != VS_REPLAY_SEGMENT_UNMAP)
+			continue;
+		range.small = page_is_small(f, &small, event);
+		if (event->pool[0] != VS_REPLAY_NO_POOL)
+			memcpy(range.pool, event->pool, sizeof(range.pool));
+		r = add_pages(f, &seen, &range, event->kind == VS_REPLAY_SEGMENT_UNMAP);
+	}
+	for (size_t i = 0; r == 0 && i < recording->segment_count; i++) {
+		if (recording->segments[i].expandable)
+			r = add_pages(f, &seen, &recording->segments[i], true);
+	}
+	vs_map_done(&seen);
+	vs_map_done(&small);
+	return r;
+}
+
+static bool same_range(const struct page *first, const struct page *page, uint64_t range)
+{
+	return page->about.stream == first->about.stream && page->about.small == first->about.small &&
+	       page->about.pool[0] == first->about.pool[0] && page->about.pool[1] == first->about.pool[1] &&
+	       page->address - first->address < range;
+}
+
+/* The address space of the expandable segment that begins with `first`. */
+static uint64_t range_of(const struct finder *f, const struct page *first)
+{
+	uint64_t total = f->recording->total, range = total ? total + total / 8 : UNKNOWN_RANGE;
+
+	return (range + first->size - 1) / first->size * first->size;
+}
+
+/* One expandable segment: its mapped runs of pages, and what lies between and behind them. */
+static int add_expandable(struct finder *f, struct page **pages, size_t count)
+{
+	uint64_t start = pages[0]->address, stop = start + range_of(f, pages[0]), here = start;
+	size_t first = f->initial->count, at = 0;
+	int r;
+
+	r = open_segment(f->initial, &pages[0]->about);
+	for (size_t i = 0; r == 0 && i < count;) {
+		struct vs_replay_segment run = pages[i]->about;
+
+		if (!pages[i]->mapped) {
+			i++;
+			continue;
+		}
+		run.address = pages[i]->address;
+		for (run.size = 0; i < count && pages[i]->mapped && pages[i]->address == run.address + run.size; i++)
+			run.size += pages[i]->size;
+		r = add_piece(f->initial, here, run.address - here, VS_PIECE_UNMAPPED);
+		while (at < f->block_count && f->blocks[at].address < run.address)
+			at++;
+		if (r == 0)
+			r = add_range(f, &run, &at);
+		here = run.address + run.size;
+	}
+	if (r < 0)
+		return r;
+	if (here == start) { /* nothing was mapped: it did not exist */
+		f->initial->count = first;
+		return 0;
+	}
+	return here < stop ? add_piece(f->initial, here, stop - here, VS_PIECE_UNMAPPED) : 0;
+}
+
+static int add_expandables(struct finder *f)
+{
+	struct page **group = calloc(f->page_count + 1, sizeof(*group));
+	int r = group ? 0 : -ENOMEM, ranges = 0;
+
+	/* Pages of several streams and pools lie in ranges of their own; take them one range at a time. */
+	for (size_t i = 0; r == 0 && i < f->page_count; i++) {
+		uint64_t range = range_of(f, &f->pages[i]);
+		size_t count = 0;
+
+		if (!f->pages[i].size)
+			continue;
+		for (size_t j = i; j < f->page_count && f->pages[j].address - f->pages[i].address < range; j++) {
+			if (f->pages[j].size && same_range(&f->pages[i], &f->pages[j], range))
+				group[count++] = &f->pages[j];
+		}
+		r = ranges++ < MAX_RANGES ? add_expandable(f, group, count) : -EOVERFLOW;
+		for (size_t j = 0; j < count; j++)
+			group[j]->size = 0; /* done */
+	}
+	free(group);
+	return r;
+}
+
+static void settle(struct vs_initial *initial)
+{
+	for (size_t i = 0; i < initial->count; i++) {
+		size_t begin = initial->segments[i].piece_count;
+		size_t end = i + 1 < initial->count ? initial->segments[i + 1].piece_count : initial->piece_count;
+
+		initial->segments[i].pieces = initial->pieces + begin;
+		initial->about[i].block_count = end - begin;
+	}
+	for (size_t i = 0; i < initial->count; i++)
+		initial->segments[i].piece_count = initial->about[i].block_count;
+}
+
+int vs_initial_find(const struct vs_replay_recording *recording, struct vs_initial *ret_initial)
+{
+	struct vs_initial initial = {0};
+	struct finder f = {.recording = recording, .initial = &initial};
+	int r;
+
+	r = index_events(&f);
+	if (r == 0)
+		r = find_blocks(&f);
+	if (r == 0)
+		r = find_segments(&f);
+	if (r == 0)
+		r = find_pages(&f);
+	if (r == 0) {
+		if (f.block_count)
+			qsort(f.blocks, f.block_count, sizeof(*f.blocks), by_block_address);
+		if (f.segment_count)
+			qsort(f.segments, f.segment_count, sizeof(*f.segments), by_segment_address);
+		if (f.page_count)
+			qsort(f.pages, f.page_count, sizeof(*f.pages), by_page);
+		r = add_plain_segments(&f);
+	}
+	if (r == 0)
+		r = add_expandables(&f);
+	for (size_t i = 0; i < f.block_count; i++)
+		initial.overlaps += !f.blocks[i].placed;
+	vs_map_done(&f.first_block);
+	vs_map_done(&f.first_segment);
+	free(f.blocks);
+	free(f.segments);
+	free(f.pages);
+	free(f.allocs);
+	if (r < 0) {
+		vs_initial_done(&initial);
+		return r;
+	}
+	settle(&initial);
+	*ret_initial = initial;
+	return 0;
+}
+
+void vs_initial_done(struct vs_initial *initial)
+{
+	if (!initial)
+		return;
+	free(initial->segments);
+	free(initial->about);
+	free(initial->pieces);
+	*initial = (struct vs_initial){0};
+}

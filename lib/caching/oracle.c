@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "caching/oracle.h"
+
+#include <errno.h>
+
+/* The first event not answered yet; NULL at the end. Completions are the allocator's own business. */
+static const struct vs_replay_event *head(struct vs_oracle *oracle)
+{
+	while (oracle->begin < oracle->end &&
+	       (oracle->answered[oracle->begin] || oracle->events[oracle->begin].kind == VS_REPLAY_COMPLETE))
+		oracle->begin++;
+	return oracle->begin < oracle->end ? &oracle->events[oracle->begin] : NULL;
+}
+
+static void answer(struct vs_oracle *oracle, const struct vs_replay_event *event)
+{
+	oracle->answered[event - oracle->events] = 1;
+}
+
+/* Where the recording goes on to release, or to give up, the device was full. */
+static bool was_full(const struct vs_oracle *oracle, const struct vs_replay_event *event)
+{
+	if (!event)
+		return oracle->refused;
+	return event->kind == VS_REPLAY_SEGMENT_FREE || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+}
+
+static uint64_t invent(struct vs_oracle *oracle, uint64_t size)
+{
+	uint64_t address = oracle->invented;
+
+	/* Far above any device address; 2 MiB steps as the device has. */
+	oracle->invented += (size + (UINT64_C(2) << 20) - 1) >> 21 << 21;
+	oracle->extra++;
+	return address;
+}
+
+static int oracle_allocate(void *context, uint64_t size, uint64_t *ret_address)
+{
+	struct vs_oracle *oracle = context;
+	const struct vs_replay_event *event = head(oracle);
+
+	if (was_full(oracle, event))
+		return -ENOMEM;
+	if (!event || event->kind != VS_REPLAY_SEGMENT_ALLOC || event->size != size) {
+		if (size >> 50)
+			return -ENOMEM;
+		*ret_address = invent(oracle, size);
+		return 0;
+	}
+	answer(oracle, event);
+	*ret_address = event->address;
+	return 0;
+}
+
+static void oracle_match(struct vs_oracle *oracle, enum vs_replay_kind kind, uint64_t address, uint64_t size)
+{
+	head(oracle);
+	for (size_t i = oracle->begin; i < oracle->end; i++) {
+		const struct vs_replay_event *event = &oracle->events[i];
+
+		if (event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP)
+			break;
+		if (event->kind != kind || event->address != address || event->size != size || oracle->answered[i])
+			continue;
+		answer(oracle, event);
+		return;
+	}
+	oracle->extra++;
+}
+
+static void oracle_release(void *context, uint64_t address, uint64_t size)
+{
+	oracle_match(context, VS_REPLAY_SEGMENT_FREE, address, size);
+}
+
+static int oracle_reserve(void *context, uint64_t size, uint64_t *ret_address)
+{
+	struct vs_oracle *oracle = context;
+
+	head(oracle);
+	for (size_t i = oracle->begin; i < oracle->end; i++) {
+		if (oracle->events[i].kind == VS_REPLAY_SEGMENT_MAP && !oracle->answered[i]) {
+			*ret_address = oracle->events[i].address;
+			return 0;
+		}
+	}
+	*ret_address = oracle->invented;
+	oracle->invented += size + (UINT64_C(1) << 30);
+	return 0;
+}
+
+static void oracle_unreserve(void *context, uint64_t address, uint64_t size)
+{
+	(void)context;
+	(void)address;
+	(void)size;
+}
+
+static int oracle_map(void *context, uint64_t address, uint64_t size, uint64_t page)
+{
+	struct vs_oracle *oracle = context;
+	const struct vs_replay_event *event = head(oracle);
+
+	(void)page;
+	if (was_full(oracle, event))
+		return -ENOMEM;
+	if (!event || event->kind != VS_REPLAY_SEGMENT_MAP || event->address != address || event->size != size)
+		oracle->extra++;
+	else
+		answer(oracle, event);
+	return 0;
+}
+
+static void oracle_unmap(void *context, uint64_t address, uint64_t size, uint64_t page)
+{
+	(void)page;
+	oracle_match(context, VS_REPLAY_SEGMENT_UNMAP, address, size);
+}
+
+struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t total)
+{
+	return (struct vs_caching_device){
+	    .context = oracle,
+	    /* An unknown card is one whose limits never matter. */
+	    .total = total ? total : UINT64_C(1) << 40,
+	    .allocate = oracle_allocate,
+	    .release = oracle_release,
+	    .reserve = oracle_reserve,
+	    .unreserve = oracle_unreserve,
+	    .map = oracle_map,
+	    .unmap = oracle_unmap,
+	};
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Giving cached segments back to the device: by age, just enough, or all.
+ */
+#include "caching/internal.h"
+
+#include <errno.h>
+
+void vs_release_block(struct vs_caching *caching, struct vs_caching_block *block)
+{
+	caching->device.release(caching->device.context, block->address, block->size);
+	vs_reserve_less(caching, block->size);
+	vs_block_remove(block);
+	vs_block_drop(caching, block);
+}
+
+static int64_t age(const struct vs_caching_block *block)
+{
+	return block->pool->lookups - block->age_base;
+}
+
+/* garbage_collection_threshold: free the whole cached segments of the default large pool that are older than the
+ * average, until what is above the threshold is reclaimed. */
+void vs_release_garbage(struct vs_caching *caching)
+{
+	struct pool *pool = caching->pairs[0].large;
+	uint64_t threshold, target, reclaimed = 0;
+	uint64_t total_age = 0;
+	int64_t count = 0;
+	bool progress = true;
+
+	threshold = (uint64_t)(caching->settings.garbage_collection_threshold * (double)caching->limit);
+	if (caching->stats.reserved <= threshold)
+		return;
+	target = caching->stats.reserved - threshold;
+	for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
+		if (is_split(block_of(node)))
+			continue;
+		total_age += (uint64_t)age(block_of(node));
+		count++;
+	}
+	while (reclaimed < target && progress && count > 0) {
+		double limit = (double)total_age / (double)count;
+		struct vs_tree_node *node = vs_tree_first(&pool->free), *next;
+
+		progress = false;
+		for (; node; node = next) {
+			struct vs_caching_block *block = block_of(node);
+
+			next = vs_tree_next(node);
+			if (is_split(block) || block->expandable || (double)age(block) < limit)
+				continue;
+			progress = true;
+			reclaimed += block->size;
+			total_age -= (uint64_t)age(block);
+			count--;
+			vs_release_block(caching, block);
+		}
+	}
+}
+
+/* max_split_size: oversize blocks are never split, so one that is big enough, or several, can go without touching
+ * the rest of the cache. */
+bool vs_release_available(struct vs_caching *caching, struct pool *pool, uint64_t stream, uint64_t size)
+{
+	uint64_t oversize = caching->settings.max_split_size, wanted, released = 0;
+	struct vs_caching_block key = {.stream = stream};
+	struct vs_tree_node *node;
+
+	if (oversize == VS_CACHING_UNLIMITED)
+		return false;
+	wanted = size < oversize ? oversize : size;
+	key.size = wanted;
+	node = vs_tree_lower_bound(&pool->free, &key.node, before_by_size);
+	if (node && block_of(node)->stream == stream && !block_of(node)->expandable) {
+		vs_release_block(caching, block_of(node));
+		return true;
+	}
+	/* None is enough by itself: several, the largest first. */
+	node = node ? vs_tree_previous(node) : vs_tree_last(&pool->free);
+	while (node && released < wanted && block_of(node)->size >= oversize && block_of(node)->stream == stream) {
+		struct vs_tree_node *previous = vs_tree_previous(node);
+
+		if (!block_of(node)->expandable) {
+			released += block_of(node)->size;
+			vs_release_block(caching, block_of(node));
+		}
+		node = previous;
+	}
+	return released >= wanted;
+}
+
+static void release_pool(struct vs_caching *caching, struct pool *pool)
+{
+	struct vs_caching_block *to_unmap = NULL, **tail = &to_unmap;
+	struct vs_tree_node *node, *next;
+
+	if (!pool)
+		return;
+	for (node = vs_tree_first(&pool->free); node; node = next) {
+		struct vs_caching_block *block = block_of(node);
+
+		next = vs_tree_next(node);
+		if (block->expandable) {
+			/* Unmapping changes the set: gather first. */
+			*tail = block;
+			tail = &block->pending_next;
+			*tail = NULL;
+		} else if (!is_split(block)) {
+			vs_release_block(caching, block);
+		}
+	}
+	while (to_unmap) {
+		struct vs_caching_block *block = to_unmap;
+
+		to_unmap = block->pending_next;
+		block->pending_next = NULL;
+		vs_expandable_unmap(caching, block);
+		vs_expandable_drop_if_empty(caching, block);
+	}
+}
+
+static void synchronise(struct vs_caching *caching)
+{
+	while (caching->pending)
+		vs_caching_complete(caching, caching->pending, caching->pending->ticket);
+}
+
+void vs_release_cached(struct vs_caching *caching)
+{
+	synchronise(caching);
+	release_pool(caching, caching->pairs[0].large);
+	release_pool(caching, caching->pairs[0].small);
+	for (uint32_t i = 1; i < caching->pair_count; i++) {
+		if (!caching->pairs[i].freeable)
+			continue;
+		release_pool(caching, caching->pairs[i].small);
+		release_pool(caching, caching->pairs[i].large);
+	}
+}
+
+void vs_caching_empty_cache(struct vs_caching *caching)
+{
+	vs_release_cached(caching);
+}
+
+/* The free block at (or, of an expandable segment, around) an address. */
+static struct vs_caching_block *find_free(struct pool *pool, uint64_t stream, uint64_t address, uint64_t size)
+{
+	struct vs_caching_block key = {.stream = stream, .size = size, .address = address};
+	struct vs_tree_node *node = vs_tree_lower_bound(&pool->free, &key.node, before_by_size);
+
+	if (node && !before_by_size(&key.node, node) && !block_of(node)->expandable)
+		return is_split(block_of(node)) ? NULL : block_of(node);
+	/* A part of an expandable segment lies in a free block of at least its size. */
+	for (; node && block_of(node)->stream == stream; node = vs_tree_next(node)) {
+		struct vs_caching_block *block = block_of(node);
+
+		if (block->expandable && address >= block->address && address - block->address <= block->size - size)
+			return block;
+	}
+	return NULL;
+}
+
+int vs_caching_release_at(struct vs_caching *caching, uint64_t stream, uint64_t address, uint64_t size)
+{
+	struct vs_caching_block *block = NULL;
+
+	for (uint32_t i = 0; !block && i < 2 * caching->pair_count; i++)
+		block = find_free(i % 2 ? caching->pairs[i / 2].small : caching->pairs[i / 2].large, stream, address,
+		                  size);
+	if (!block)
+		return -ENOENT;
+	if (block->expandable) {
+		vs_expandable_unmap(caching, block);
+		vs_expandable_drop_if_empty(caching, block);
+	} else {
+		vs_release_block(caching, block);
+	}
+	return 0;
+}

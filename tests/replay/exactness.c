@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Replays snapshots and prints how exact the model is: one row a file.
+ *
+ *   exactness [--total BYTES] [--version N] [--fraction F] FILE...
+ *
+ * Exit status 0 where every row is exact.
+ */
+#include "caching/from_snapshot.h"
+#include "caching/settings.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct options {
+	uint64_t total;
+	uint32_t version;
+	double fraction;
+	const char *settings;
+};
+
+static double seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void say_first(const struct vs_snapshot *snapshot, const struct vs_snapshot_recording *recording,
+                      const struct vs_replay_exactness *e)
+{
+	const struct vs_snapshot_event *event;
+
+	if (e->first_wrong >= recording->recording.event_count)
+		return;
+	event = &snapshot->events[recording->sources[e->first_wrong]];
+	printf("    first wrong: event %zu, action %d, address %#" PRIx64 ", size %" PRIu64 "\n",
+	       recording->sources[e->first_wrong], event->action, event->address, event->size);
+}
+
+static int replay_device(const char *path, const struct vs_snapshot *snapshot, int32_t device,
+                         const struct options *options)
+{
+	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *where;
+	struct vs_snapshot_recording recording;
+	struct vs_replay_exactness e;
+	char settings[512];
+	bool exact;
+	double start;
+
+	if (vs_snapshot_recording(snapshot, device, options->total, &recording) < 0)
+		return -ENOMEM;
+	if (options->version)
+		recording.recording.settings.version = options->version;
+	if (options->fraction > 0)
+		recording.recording.settings.memory_fraction = options->fraction;
+	if (options->settings &&
+	    vs_caching_parse_settings(options->settings, &recording.recording.settings, &where) < 0)
+		return -EINVAL;
+	start = seconds();
+	if (vs_replay_baseline(&recording.recording, &e, NULL) < 0)
+		return -ENOMEM;
+	exact = e.addresses == e.addresses_exact && e.segments == e.segments_exact && e.ooms == e.ooms_exact &&
+	        !e.unknown_frees && !e.overlaps;
+	vs_caching_print_settings(&recording.recording.settings, settings, sizeof(settings));
+	printf("%-44s %7" PRIu64 "/%-7" PRIu64 " %6" PRIu64 "/%-6" PRIu64 " %3" PRIu64 "/%-3" PRIu64 " %14" PRIu64
+	       " %5.2f M/s %s%s\n",
+	       name, e.addresses_exact, e.addresses, e.segments_exact, e.segments, e.ooms_exact, e.ooms,
+	       e.stats.reserved, (double)recording.recording.event_count / (seconds() - start) / 1e6, settings,
+	       exact ? "" : "  INEXACT");
+	if (!exact) {
+		say_first(snapshot, &recording, &e);
+		printf("    unknown frees %" PRIu64 ", overlaps %" PRIu64 "\n", e.unknown_frees, e.overlaps);
+	}
+	vs_snapshot_recording_done(&recording);
+	return exact ? 0 : 1;
+}
+
+static int replay_file(const char *path, const struct options *options)
+{
+	struct vs_snapshot_error error;
+	struct vs_snapshot *snapshot;
+	int worst = 0;
+
+	if (vs_snapshot_load(path, &snapshot, &error) < 0) {
+		fprintf(stderr, "exactness: %s: %s\n", path, error.text);
+		return 2;
+	}
+	for (int32_t device = 0; device < snapshot->device_count; device++) {
+		int r = replay_device(path, snapshot, device, options);
+
+		if (r)
+			worst = r < 0 ? 2 : r;
+	}
+	vs_snapshot_free(snapshot);
+	return worst;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+	    {"total", required_argument, NULL, 't'},
+	    {"version", required_argument, NULL, 'v'},
+	    {"fraction", required_argument, NULL, 'f'},
+	    {"settings", required_argument, NULL, 's'},
+	    {0},
+	};
+	struct options options = {0};
+	int worst = 0, option;
+
+	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (option == 't')
+			options.total = strtoull(optarg, NULL, 0);
+		else if (option == 'v')
+			options.version = (uint32_t)strtoul(optarg, NULL, 0);
+		else if (option == 'f')
+			options.fraction = strtod(optarg, NULL);
+		else if (option == 's')
+			options.settings = optarg;
+		else
+			return 2;
+	}
+	printf("%-44s %-15s %-13s %-7s %14s\n", "snapshot", "addresses", "segments", "ooms", "reserved");
+	for (; optind < argc; optind++) {
+		int r = replay_file(argv[optind], &options);
+
+		worst = r > worst ? r : worst;
+	}
+	return worst;
+}
