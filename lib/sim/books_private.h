@@ -10,7 +10,7 @@
 
 #include "sim/books.h"
 #include "sim/slab.h"
-#include "sim/space.h"
+#include "base/space.h"
 
 struct vs_card {
 	uint64_t total;

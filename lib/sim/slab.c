@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/space.h"
+#include "base/space.h"
 
 static bool is_taken(const struct vs_slab *slab, size_t unit)
 {

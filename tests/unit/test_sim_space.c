@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "sim/space.h"
+#include "base/space.h"
 
 #define MIB   (UINT64_C(1) << 20)
 #define START (UINT64_C(1) << 40)
