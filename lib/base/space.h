@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define VS_GRANULE (UINT64_C(2) << 20) /* bytes: what cudaMalloc and cuMemCreate hand out on all supported GPUs */
+#define VS_GRANULE (UINT64_C(2) << 20)  /* bytes: what cudaMalloc and cuMemCreate hand out on all supported GPUs */
 #define VS_CHUNK   (UINT64_C(32) << 20) /* bytes: step of a chunk of address space */
 
 struct vs_piece {

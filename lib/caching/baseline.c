@@ -20,7 +20,9 @@ struct live {
 
 struct private_range { /* of a final segment in a private pool */
 	uint64_t address, size;
-	uint64_t pool[2];
+	uint16_t pool; /* the program's index */
+	bool expandable;
+	bool there; /* at the event that the pass has come to */
 };
 
 struct baseline {
@@ -35,6 +37,7 @@ struct baseline {
 	uint32_t unused; /* plus 1 */
 	struct private_range *private;
 	size_t private_count;
+	uint16_t *pools;        /* by event, where the recording does not tell; NULL: all in the default pools */
 	struct vs_map outside;  /* address -> id */
 	uint64_t most_reserved; /* the device has proved to hold this much */
 	size_t group;           /* first event of the group under way */
@@ -56,29 +59,15 @@ static void wrong(struct baseline *b, size_t index)
 		b->exactness->first_wrong = index;
 }
 
-/* The pool of an event: as recorded, or by the final private segment it is in. */
-static int pool_of(struct baseline *b, const struct vs_replay_event *event, uint16_t *ret_index)
+/* The pool of an event: as recorded, or as found from the final segments. */
+static int pool_of(struct baseline *b, size_t event, uint16_t *ret_index)
 {
-	static const uint64_t none[2] = {0, 0};
-	const uint64_t *pool = none;
+	const struct vs_replay_event *recorded = &b->recording->events[event];
 
-	if (event->pool[0] != VS_REPLAY_NO_POOL) {
-		pool = event->pool;
-	} else if (event->kind != VS_REPLAY_OOM) {
-		size_t low = 0, high = b->private_count;
-
-		while (low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (b->private[middle].address <= event->address)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (low && event->address - b->private[low - 1].address < b->private[low - 1].size)
-			pool = b->private[low - 1].pool;
-	}
-	return vs_program_pool(b->program, pool, ret_index);
+	if (recorded->pool[0] != VS_REPLAY_NO_POOL)
+		return vs_program_pool(b->program, recorded->pool, ret_index);
+	*ret_index = b->pools ? b->pools[event] : 0;
+	return 0;
 }
 
 /* The model's index of a pool of the program: the same, as both are made in the same order. */
@@ -185,7 +174,7 @@ static int free_pools(struct baseline *b, size_t begin, size_t end)
 
 		if (!is_release(&b->recording->events[i]))
 			continue;
-		r = pool_of(b, &b->recording->events[i], &index);
+		r = pool_of(b, i, &index);
 		if (r < 0 || !index)
 			return r;
 		r = model_pool(b, index, &pool);
@@ -327,7 +316,7 @@ static int on_request(struct baseline *b, size_t event)
 	uint64_t index;
 	int r;
 
-	r = pool_of(b, recorded, &op.pool);
+	r = pool_of(b, event, &op.pool);
 	if (r == 0)
 		r = model_pool(b, op.pool, &request.pool);
 	if (r == 0)
@@ -447,7 +436,25 @@ static int load_start(struct baseline *b)
 	return 0;
 }
 
-static int find_private(struct baseline *b)
+static struct private_range *private_at(struct baseline *b, uint64_t address)
+{
+	size_t low = 0, high = b->private_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (b->private[middle].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && address - b->private[low - 1].address < b->private[low - 1].size ? &b->private[low - 1] : NULL;
+}
+
+/* Before torch 2.15 events do not tell their pool. Final segments do: go back in time from the end, each final
+ * segment being there until its own allocation. Segments that were released meanwhile count as the default pools':
+ * private ones are only released after their pool is. */
+static int find_pools(struct baseline *b)
 {
 	const struct vs_replay_recording *recording = b->recording;
 
@@ -456,12 +463,31 @@ static int find_private(struct baseline *b)
 		return -ENOMEM;
 	for (size_t i = 0; i < recording->segment_count; i++) {
 		const struct vs_replay_segment *segment = &recording->segments[i];
+		struct private_range *range = &b->private[b->private_count];
 
 		if (!segment->pool[0] && !segment->pool[1])
 			continue;
-		b->private[b->private_count].address = segment->address;
-		b->private[b->private_count].size = segment->size;
-		memcpy(b->private[b->private_count++].pool, segment->pool, sizeof(segment->pool));
+		*range = (struct private_range){.address = segment->address,
+		                                .size = segment->size,
+		                                .expandable = segment->expandable,
+		                                .there = true};
+		if (vs_program_pool(b->program, segment->pool, &range->pool) < 0)
+			return -ENOMEM;
+		b->private_count++;
+	}
+	if (!b->private_count)
+		return 0;
+	b->pools = calloc(recording->event_count + 1, sizeof(*b->pools));
+	if (!b->pools)
+		return -ENOMEM;
+	for (size_t i = recording->event_count; i-- > 0;) {
+		struct private_range *range = private_at(b, recording->events[i].address);
+
+		if (!range || !range->there || recording->events[i].kind == VS_REPLAY_OOM)
+			continue;
+		b->pools[i] = range->pool;
+		if (recording->events[i].kind == VS_REPLAY_SEGMENT_ALLOC && !range->expandable)
+			range->there = false;
 	}
 	return 0;
 }
@@ -507,7 +533,7 @@ static int open_baseline(struct baseline *b)
 	if (r == 0)
 		r = vs_caching_new(&recording->settings, &device, &b->caching);
 	if (r == 0)
-		r = find_private(b);
+		r = find_pools(b);
 	if (r == 0)
 		r = load_start(b);
 	if (r < 0)
@@ -542,5 +568,6 @@ int vs_replay_baseline(const struct vs_replay_recording *recording, struct vs_re
 	free(b.oracle.answered);
 	free(b.live);
 	free(b.private);
+	free(b.pools);
 	return r;
 }

@@ -69,6 +69,15 @@ void vs_block_remove(struct vs_caching_block *block)
 	vs_tree_remove(block->unmapped ? &block->pool->unmapped : &block->pool->free, &block->node);
 }
 
+/* torch 2.13 (PR 183591): equal fits go by the age of their segment, so that all ranks of a job choose alike; before,
+ * by address. */
+#define VERSION_COUNTERS 213
+
+uint64_t vs_block_counter(struct vs_caching *caching)
+{
+	return caching->settings.version >= VERSION_COUNTERS ? ++caching->counters : 0;
+}
+
 void vs_block_link(struct vs_caching_block *block, struct vs_caching_block *previous, struct vs_caching_block *next)
 {
 	block->previous = previous;

@@ -199,6 +199,7 @@ static struct vs_caching_block *take_new(struct vs_caching *caching, const struc
 		return NULL;
 	}
 	block->address = address;
+	block->counter = vs_block_counter(caching);
 	vs_reserve_more(caching, a->asked);
 	return block;
 }
@@ -316,6 +317,7 @@ int vs_caching_malloc(struct vs_caching *caching, const struct vs_caching_reques
 			return -ENOMEM;
 		}
 		rest->expandable = block->expandable;
+		rest->counter = block->counter;
 		vs_block_link(rest, block, block->next);
 		block->size = a.size;
 		vs_block_insert(rest);
@@ -429,6 +431,7 @@ int vs_caching_load(struct vs_caching *caching, struct vs_caching_segment *segme
 	struct pool *pool = segment->small ? pair->small : pair->large;
 	struct expandable *expandable = NULL;
 	struct vs_caching_block *previous = NULL;
+	uint64_t counter = vs_block_counter(caching);
 
 	if (segment->expandable && segment->piece_count) {
 		expandable = load_expandable(caching, segment);
@@ -443,6 +446,7 @@ int vs_caching_load(struct vs_caching *caching, struct vs_caching_segment *segme
 		if (!block)
 			return -ENOMEM;
 		block->expandable = expandable;
+		block->counter = counter;
 		block->unmapped = piece->state == VS_PIECE_UNMAPPED;
 		vs_block_link(block, previous, NULL);
 		if (!block->unmapped)

@@ -111,7 +111,7 @@ const struct vs_caching_stats *vs_caching_stats(const struct vs_caching *caching
 void vs_caching_free_bytes(const struct vs_caching *caching, uint64_t *ret_releasable, uint64_t *ret_pinned,
                            uint64_t *ret_largest);
 
-/* Start from a known state instead of an empty one. The pieces cover the segment in order. */
+/* Start from a known state instead of an empty one, the oldest segment first. The pieces cover a segment in order. */
 enum vs_caching_piece_state { VS_PIECE_FREE, VS_PIECE_ALLOCATED, VS_PIECE_PENDING, VS_PIECE_UNMAPPED };
 struct vs_caching_piece {
 	uint64_t address, size;

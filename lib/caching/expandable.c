@@ -48,6 +48,7 @@ static struct vs_caching_block *new_segment(struct vs_caching *caching, struct p
 	}
 	block->unmapped = true;
 	block->expandable = expandable;
+	block->counter = vs_block_counter(caching);
 	vs_block_insert(block);
 	expandable->next = caching->expandables;
 	caching->expandables = expandable;
@@ -94,6 +95,7 @@ static bool map_block(struct vs_caching *caching, struct vs_caching_block *block
 	if (rest) {
 		rest->unmapped = true;
 		rest->expandable = block->expandable;
+		rest->counter = block->counter;
 		vs_block_link(rest, block, block->next);
 		vs_block_insert(rest);
 		block->size = mapped;
@@ -137,6 +139,7 @@ static bool cut_off(struct vs_caching *caching, struct vs_caching_block *block, 
 	if (!piece)
 		return false;
 	piece->expandable = block->expandable;
+	piece->counter = block->counter;
 	if (after)
 		vs_block_link(piece, block, block->next);
 	else

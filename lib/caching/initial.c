@@ -511,17 +511,25 @@ static int add_expandables(struct finder *f)
 	return r;
 }
 
+/* Indices become pointers; the oldest segment comes first, as the device's policy goes from the top down. */
 static void settle(struct vs_initial *initial)
 {
-	for (size_t i = 0; i < initial->count; i++) {
-		size_t begin = initial->segments[i].piece_count;
-		size_t end = i + 1 < initial->count ? initial->segments[i + 1].piece_count : initial->piece_count;
+	for (size_t i = initial->count; i-- > 0;) {
+		size_t end = i + 1 < initial->count ? initial->about[i + 1].block_count : initial->piece_count;
 
-		initial->segments[i].pieces = initial->pieces + begin;
-		initial->about[i].block_count = end - begin;
+		initial->about[i].block_count = initial->segments[i].piece_count;
+		initial->segments[i].pieces = initial->pieces + initial->segments[i].piece_count;
+		initial->segments[i].piece_count = end - initial->segments[i].piece_count;
 	}
-	for (size_t i = 0; i < initial->count; i++)
-		initial->segments[i].piece_count = initial->about[i].block_count;
+	for (size_t i = 0, j = initial->count; i + 1 < j--; i++) {
+		struct vs_caching_segment segment = initial->segments[i];
+		struct vs_replay_segment about = initial->about[i];
+
+		initial->segments[i] = initial->segments[j];
+		initial->segments[j] = segment;
+		initial->about[i] = initial->about[j];
+		initial->about[j] = about;
+	}
 }
 
 int vs_initial_find(const struct vs_replay_recording *recording, struct vs_initial *ret_initial)

@@ -9,10 +9,10 @@
 #include "caching/replay.h"
 
 struct vs_initial {
-	struct vs_caching_segment *segments;
+	struct vs_caching_segment *segments; /* the oldest first, as far as addresses tell */
 	size_t count, capacity;
 	struct vs_replay_segment *about; /* of each: pools as recorded */
-	struct vs_caching_piece *pieces; /* all of them, in the segments' order */
+	struct vs_caching_piece *pieces; /* what the segments point into */
 	size_t piece_count, piece_capacity;
 	uint64_t overlaps;
 };

@@ -36,13 +36,14 @@ struct vs_caching_block {
 	struct vs_caching_block *pending_next, *pending_previous;
 	int64_t age_base; /* pool->lookups when it became free */
 	uint64_t ticket;  /* of a pending free */
+	uint64_t counter; /* which segment came first; 0 for all where the version orders by address alone */
 	bool allocated;
 	bool pending;
 	bool unmapped;
 };
 
 struct pool {
-	struct vs_tree free;     /* by stream, size, address */
+	struct vs_tree free;     /* by stream, size, counter, address */
 	struct vs_tree unmapped; /* by stream, address */
 	int64_t lookups;
 	uint32_t owner; /* index of the pool pair */
@@ -66,7 +67,8 @@ struct vs_caching {
 	struct vs_caching_block *unused;
 	struct slab *slabs;
 	uint64_t tickets;
-	uint64_t limit; /* bytes that may be reserved; UINT64_MAX: no fraction set */
+	uint64_t counters; /* of segments */
+	uint64_t limit;    /* bytes that may be reserved; UINT64_MAX: no fraction set */
 };
 
 static inline struct vs_caching_block *block_of(struct vs_tree_node *node)
@@ -82,6 +84,8 @@ static inline bool before_by_size(const struct vs_tree_node *left, const struct 
 		return a->stream < b->stream;
 	if (a->size != b->size)
 		return a->size < b->size;
+	if (a->counter != b->counter)
+		return a->counter < b->counter;
 	return a->address < b->address;
 }
 
@@ -110,6 +114,8 @@ struct vs_caching_block *vs_block_new(struct vs_caching *caching, struct pool *p
 void vs_block_drop(struct vs_caching *caching, struct vs_caching_block *block);
 void vs_block_insert(struct vs_caching_block *block);
 void vs_block_remove(struct vs_caching_block *block);
+/* A new segment's place in the order of segments. */
+uint64_t vs_block_counter(struct vs_caching *caching);
 /* Put a block between two neighbours (either may be NULL). */
 void vs_block_link(struct vs_caching_block *block, struct vs_caching_block *previous, struct vs_caching_block *next);
 /* Swallow a neighbour that is free and mapped alike; it is in its set, `block` is in none. */

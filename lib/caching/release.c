@@ -147,16 +147,15 @@ void vs_caching_empty_cache(struct vs_caching *caching)
 /* The free block at (or, of an expandable segment, around) an address. */
 static struct vs_caching_block *find_free(struct pool *pool, uint64_t stream, uint64_t address, uint64_t size)
 {
-	struct vs_caching_block key = {.stream = stream, .size = size, .address = address};
+	struct vs_caching_block key = {.stream = stream, .size = size};
 	struct vs_tree_node *node = vs_tree_lower_bound(&pool->free, &key.node, before_by_size);
 
-	if (node && !before_by_size(&key.node, node) && !block_of(node)->expandable)
-		return is_split(block_of(node)) ? NULL : block_of(node);
 	/* A part of an expandable segment lies in a free block of at least its size. */
 	for (; node && block_of(node)->stream == stream; node = vs_tree_next(node)) {
 		struct vs_caching_block *block = block_of(node);
 
-		if (block->expandable && address >= block->address && address - block->address <= block->size - size)
+		if (block->expandable ? address >= block->address && address - block->address <= block->size - size
+		                      : block->address == address && block->size == size && !is_split(block))
 			return block;
 	}
 	return NULL;

@@ -349,9 +349,13 @@ uint64_t vs_replay_perfect(const struct vs_replay_program *program)
 	if (!sizes)
 		return 0;
 	vs_caching_defaults(&exact, program->settings.version);
-	for (size_t i = 0; i < program->initial.piece_count; i++) {
-		if (is_live(&program->initial.pieces[i]))
-			now += sizes[id++] = program->initial.pieces[i].size;
+	for (size_t i = 0; i < program->initial.count; i++) {
+		const struct vs_caching_segment *segment = &program->initial.segments[i];
+
+		for (size_t j = 0; j < segment->piece_count; j++) {
+			if (is_live(&segment->pieces[j]))
+				now += sizes[id++] = segment->pieces[j].size;
+		}
 	}
 	peak = now;
 	for (size_t i = 0; i < program->count; i++) {

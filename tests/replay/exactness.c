@@ -2,9 +2,10 @@
  *
  * Replays snapshots and prints how exact the model is: one row a file.
  *
- *   exactness [--total BYTES] [--version N] [--fraction F] FILE...
+ *   exactness [--total BYTES] [--outside BYTES] [--version N] [--fraction F] [--expect-peak BYTES] FILE...
  *
- * Exit status 0 where every row is exact.
+ * With --total and --outside the recorded program also runs freely on a card of that size: its refusals, its
+ * reserved peak and its final segments must come out as recorded. Exit status 0 where every row is exact.
  */
 #include "caching/from_snapshot.h"
 #include "caching/settings.h"
@@ -18,7 +19,7 @@
 #include <time.h>
 
 struct options {
-	uint64_t total;
+	uint64_t total, outside, expect_peak;
 	uint32_t version;
 	double fraction;
 	const char *settings;
@@ -44,14 +45,40 @@ static void say_first(const struct vs_snapshot *snapshot, const struct vs_snapsh
 	       recording->sources[e->first_wrong], event->action, event->address, event->size);
 }
 
+/* The program without the recording's help: addresses by policy, refusals by the card's size. */
+static bool runs_freely(const struct vs_replay_program *program, const struct vs_replay_recording *recording,
+                        const struct vs_replay_exactness *e, const struct options *options)
+{
+	struct vs_replay_card card = {.total = options->total, .outside = options->outside};
+	struct vs_replay_outcome outcome;
+	bool same;
+
+	if (!options->outside)
+		return true;
+	if (vs_replay_scenario(program, &recording->settings, &card, &outcome) < 0)
+		return false;
+	same = !outcome.oom && !outcome.served && outcome.stats.reserved == e->stats.reserved &&
+	       outcome.stats.reserved_peak == e->stats.reserved_peak && outcome.stats.ooms == e->stats.ooms;
+	if (options->expect_peak)
+		same &= outcome.stats.reserved_peak == options->expect_peak;
+	if (!same)
+		printf("    freely: refused %d at event %zu, served %" PRIu64 ", reserved %" PRIu64 " (%" PRIu64
+		       "), peak %" PRIu64 " (%" PRIu64 ", torch %" PRIu64 "), refusals %" PRIu64 " (%" PRIu64 ")\n",
+		       outcome.oom, outcome.oom_event, outcome.served, outcome.stats.reserved, e->stats.reserved,
+		       outcome.stats.reserved_peak, e->stats.reserved_peak, options->expect_peak, outcome.stats.ooms,
+		       e->stats.ooms);
+	return same;
+}
+
 static int replay_device(const char *path, const struct vs_snapshot *snapshot, int32_t device,
                          const struct options *options)
 {
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path, *where;
 	struct vs_snapshot_recording recording;
+	struct vs_replay_program *program;
 	struct vs_replay_exactness e;
 	char settings[512];
-	bool exact;
+	bool exact, freely;
 	double start;
 
 	if (vs_snapshot_recording(snapshot, device, options->total, &recording) < 0)
@@ -64,7 +91,7 @@ static int replay_device(const char *path, const struct vs_snapshot *snapshot, i
 	    vs_caching_parse_settings(options->settings, &recording.recording.settings, &where) < 0)
 		return -EINVAL;
 	start = seconds();
-	if (vs_replay_baseline(&recording.recording, &e, NULL) < 0)
+	if (vs_replay_baseline(&recording.recording, &e, &program) < 0)
 		return -ENOMEM;
 	exact = e.addresses == e.addresses_exact && e.segments == e.segments_exact && e.ooms == e.ooms_exact &&
 	        !e.unknown_frees && !e.overlaps;
@@ -78,8 +105,10 @@ static int replay_device(const char *path, const struct vs_snapshot *snapshot, i
 		say_first(snapshot, &recording, &e);
 		printf("    unknown frees %" PRIu64 ", overlaps %" PRIu64 "\n", e.unknown_frees, e.overlaps);
 	}
+	freely = runs_freely(program, &recording.recording, &e, options);
+	vs_replay_program_free(program);
 	vs_snapshot_recording_done(&recording);
-	return exact ? 0 : 1;
+	return exact && freely ? 0 : 1;
 }
 
 static int replay_file(const char *path, const struct options *options)
@@ -109,6 +138,8 @@ int main(int argc, char **argv)
 	    {"version", required_argument, NULL, 'v'},
 	    {"fraction", required_argument, NULL, 'f'},
 	    {"settings", required_argument, NULL, 's'},
+	    {"outside", required_argument, NULL, 'o'},
+	    {"expect-peak", required_argument, NULL, 'p'},
 	    {0},
 	};
 	struct options options = {0};
@@ -117,6 +148,10 @@ int main(int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "", longs, NULL)) != -1) {
 		if (option == 't')
 			options.total = strtoull(optarg, NULL, 0);
+		else if (option == 'o')
+			options.outside = strtoull(optarg, NULL, 0);
+		else if (option == 'p')
+			options.expect_peak = strtoull(optarg, NULL, 0);
 		else if (option == 'v')
 			options.version = (uint32_t)strtoul(optarg, NULL, 0);
 		else if (option == 'f')
