@@ -39,6 +39,7 @@ struct baseline {
 	size_t private_count;
 	uint16_t *pools;        /* by event, where the recording does not tell; NULL: all in the default pools */
 	struct vs_map outside;  /* address -> id */
+	uint64_t limit;         /* by the fraction of memory allowed */
 	uint64_t most_reserved; /* the device has proved to hold this much */
 	size_t group;           /* first event of the group under way */
 };
@@ -257,21 +258,47 @@ static bool gets_segment(const struct baseline *b, size_t begin, size_t end)
 	return false;
 }
 
-/* Was the cache emptied before the request, rather than by it? */
-static bool emptied_before(struct baseline *b, const struct vs_caching_request *request, bool had_new)
+static size_t count_releases(const struct baseline *b, size_t begin, size_t end)
+{
+	size_t count = 0;
+
+	for (; begin < end; begin++) {
+		enum vs_replay_kind kind = b->recording->events[begin].kind;
+
+		if (kind == VS_REPLAY_SEGMENT_ALLOC || kind == VS_REPLAY_SEGMENT_MAP)
+			break;
+		count += is_release(&b->recording->events[begin]);
+	}
+	return count;
+}
+
+/* The most a request can take from the device. */
+static uint64_t most_asked(const struct vs_caching_settings *settings, uint64_t size)
+{
+	uint64_t rounded = vs_caching_round(settings, size), asked = vs_caching_segment_size(settings, rounded);
+	uint64_t page = settings->large_segment_size;
+
+	return settings->expandable_segments && !vs_caching_small(rounded) && page
+	           ? (rounded + page - 1) / page * page
+	           : asked;
+}
+
+/* Was the cache emptied before the request, rather than by it? `begin` is the first release. */
+static bool emptied_before(struct baseline *b, const struct vs_caching_request *request, size_t begin, size_t end)
 {
 	const struct vs_caching_settings *settings = &b->recording->settings;
-	uint64_t asked = vs_caching_segment_size(settings, vs_caching_round(settings, request->size));
+	bool refused = b->recording->events[end].kind == VS_REPLAY_OOM;
+	uint64_t asked = most_asked(settings, request->size), most = b->most_reserved;
 
-	if (vs_caching_would_hit(b->caching, request))
+	/* Served from the cache, or it could have been. */
+	if ((!refused && !gets_segment(b, begin, end)) || vs_caching_would_hit(b->caching, request))
 		return true;
-	/* Collected by age, or released for being oversize: the request did it. */
-	if (settings->garbage_collection_threshold > 0 && settings->memory_fraction < 1)
+	if (settings->memory_fraction < 1 && b->limit < most)
+		most = b->limit;
+	/* There was no room for it: the request made some. */
+	if (refused || most < asked || vs_caching_stats(b->caching)->reserved > most - asked)
 		return false;
-	if (!had_new)
-		return false;
-	return settings->memory_fraction >= 1 && b->most_reserved >= asked &&
-	       vs_caching_stats(b->caching)->reserved <= b->most_reserved - asked;
+	return count_releases(b, begin, end) != vs_caching_would_collect(b->caching);
 }
 
 static int prepare_request(struct baseline *b, size_t event, struct vs_caching_request *request)
@@ -291,7 +318,7 @@ static int prepare_request(struct baseline *b, size_t event, struct vs_caching_r
 	r = complete_group(b, begin, release);
 	if (r == 0 && release < event) {
 		r = free_pools(b, release, event);
-		if (r == 0 && !under_way && emptied_before(b, request, had_new))
+		if (r == 0 && !under_way && emptied_before(b, request, release, event))
 			r = empty_cache(b, release, event);
 	}
 	if (r < 0)
@@ -316,6 +343,8 @@ static int on_request(struct baseline *b, size_t event)
 	uint64_t index;
 	int r;
 
+	b->oracle.request = recorded;
+	b->oracle.small = vs_caching_small(vs_caching_round(&b->recording->settings, recorded->size));
 	r = pool_of(b, event, &op.pool);
 	if (r == 0)
 		r = model_pool(b, op.pool, &request.pool);
@@ -422,6 +451,9 @@ static int load_start(struct baseline *b)
 			r = vs_caching_load(b->caching, segment);
 		if (r < 0)
 			return r;
+		if (segment->expandable &&
+		    vs_oracle_reserved(&b->oracle, segment->pieces[0].address, initial->about[i].size) < 0)
+			return -ENOMEM;
 		for (size_t j = 0; j < segment->piece_count; j++) {
 			const struct vs_caching_piece *piece = &segment->pieces[j];
 
@@ -525,6 +557,7 @@ static int open_baseline(struct baseline *b)
 	b->program->settings = recording->settings;
 	b->program->total = recording->total;
 	b->oracle.events = recording->events;
+	b->oracle.count = recording->event_count;
 	b->oracle.invented = UINT64_C(1) << 60;
 	device = vs_oracle_device(&b->oracle, recording->total);
 	r = vs_program_pool(b->program, none, &index);
@@ -538,6 +571,7 @@ static int open_baseline(struct baseline *b)
 		r = load_start(b);
 	if (r < 0)
 		return r;
+	b->limit = (uint64_t)(recording->settings.memory_fraction * (double)device.total);
 	b->exactness->overlaps = b->program->initial.overlaps;
 	b->most_reserved = most_reserved(recording, vs_caching_stats(b->caching)->reserved);
 	return 0;
@@ -565,7 +599,7 @@ int vs_replay_baseline(const struct vs_replay_recording *recording, struct vs_re
 	vs_caching_free_all(b.caching);
 	vs_map_done(&b.blocks);
 	vs_map_done(&b.outside);
-	free(b.oracle.answered);
+	vs_oracle_done(&b.oracle);
 	free(b.live);
 	free(b.private);
 	free(b.pools);

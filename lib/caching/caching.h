@@ -103,6 +103,9 @@ int vs_caching_release_at(struct vs_caching *caching, uint64_t stream, uint64_t 
 /* Would this request be served without the device? Changes nothing. */
 bool vs_caching_would_hit(struct vs_caching *caching, const struct vs_caching_request *request);
 
+/* How many segments garbage collection would release, should a request miss now. Changes nothing. */
+size_t vs_caching_would_collect(struct vs_caching *caching);
+
 uint64_t vs_caching_address(const struct vs_caching_block *block);
 uint64_t vs_caching_size(const struct vs_caching_block *block);
 const struct vs_caching_stats *vs_caching_stats(const struct vs_caching *caching);

@@ -336,6 +336,9 @@ static int add_plain_segments(struct finder *f)
 
 /* Pages of expandable segments */
 
+enum { PAGE_LARGE = 1, PAGE_SMALL };
+
+/* `seen` tells for each page's address what it was last mapped as. */
 static int add_pages(struct finder *f, struct vs_map *seen, const struct vs_replay_segment *range, bool mapped)
 {
 	uint64_t size = range->small ? SMALL_BUFFER : f->recording->settings.large_segment_size;
@@ -344,12 +347,13 @@ static int add_pages(struct finder *f, struct vs_map *seen, const struct vs_repl
 		return -EOVERFLOW;
 	for (uint64_t offset = 0; offset < range->size; offset += size) {
 		uint64_t address = range->address + offset;
+		bool known = vs_map_find(seen, address);
 
-		if (vs_map_find(seen, address))
-			continue;
-		if (vs_map_set(seen, address, 1) < 0 ||
+		if (vs_map_set(seen, address, range->small ? PAGE_SMALL : PAGE_LARGE) < 0 ||
 		    grow(&f->pages, f->page_count, &f->page_capacity, sizeof(*f->pages)) < 0)
 			return -ENOMEM;
+		if (known)
+			continue;
 		f->pages[f->page_count++] =
 		    (struct page){.address = address, .size = size, .mapped = mapped, .about = *range};
 	}
@@ -375,47 +379,30 @@ static const struct vs_replay_segment *final_expandable(const struct finder *f, 
 	return segments[low - 1].expandable ? &segments[low - 1] : NULL;
 }
 
-/* The pages of small pools that an event mapped: a small request maps one page of 2 MiB. */
-static int index_small_pages(const struct finder *f, struct vs_map *small)
+/* An event that maps tells the pool by its size: a small request maps one page of 2 MiB. One that unmaps does not;
+ * the mapping before it knows, or, of what was mapped before the first event, the final segment. */
+static bool page_is_small(const struct finder *f, const struct vs_map *seen, const struct vs_replay_event *event)
 {
-	for (size_t i = 0; i < f->recording->event_count; i++) {
-		const struct vs_replay_event *event = &f->recording->events[i];
-
-		if (event->kind == VS_REPLAY_SEGMENT_MAP && event->size == SMALL_BUFFER &&
-		    vs_map_set(small, event->address, 1) < 0)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-/* An event that maps tells the pool by its size. One that unmaps does not; the final segment or a mapping that
- * overlaps it knows. */
-static bool page_is_small(const struct finder *f, const struct vs_map *small, const struct vs_replay_event *event)
-{
-	uint64_t large = f->recording->settings.large_segment_size;
+	uint64_t large = f->recording->settings.large_segment_size, kind;
 	const struct vs_replay_segment *segment;
 
 	if (event->size == SMALL_BUFFER)
 		return large != SMALL_BUFFER;
-	if (event->size % large)
+	if (!large || event->size % large)
 		return true;
-	segment = final_expandable(f, event->address);
-	if (segment)
-		return segment->small;
-	if (event->kind == VS_REPLAY_SEGMENT_MAP || event->size / SMALL_BUFFER > MAX_PAGES)
+	if (event->kind == VS_REPLAY_SEGMENT_MAP)
 		return false;
-	for (uint64_t offset = 0; offset < event->size; offset += SMALL_BUFFER) {
-		if (vs_map_find(small, event->address + offset))
-			return true;
-	}
-	return false;
+	if (vs_map_get(seen, event->address, &kind))
+		return kind == PAGE_SMALL;
+	segment = final_expandable(f, event->address);
+	return segment && segment->small;
 }
 
 static int find_pages(struct finder *f)
 {
 	const struct vs_replay_recording *recording = f->recording;
-	struct vs_map seen = {0}, small = {0};
-	int r = index_small_pages(f, &small);
+	struct vs_map seen = {0};
+	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < recording->event_count; i++) {
 		const struct vs_replay_event *event = &recording->events[i];
@@ -424,7 +411,7 @@ static int find_pages(struct finder *f)
 
 		if (event->kind != VS_REPLAY_SEGMENT_MAP && event->kind != VS_REPLAY_SEGMENT_UNMAP)
 			continue;
-		range.small = page_is_small(f, &small, event);
+		range.small = page_is_small(f, &seen, event);
 		if (event->pool[0] != VS_REPLAY_NO_POOL)
 			memcpy(range.pool, event->pool, sizeof(range.pool));
 		r = add_pages(f, &seen, &range, event->kind == VS_REPLAY_SEGMENT_UNMAP);
@@ -434,7 +421,6 @@ static int find_pages(struct finder *f)
 			r = add_pages(f, &seen, &recording->segments[i], true);
 	}
 	vs_map_done(&seen);
-	vs_map_done(&small);
 	return r;
 }
 
@@ -461,6 +447,10 @@ static int add_expandable(struct finder *f, struct page **pages, size_t count)
 	int r;
 
 	r = open_segment(f->initial, &pages[0]->about);
+	if (r == 0) {
+		f->initial->about[first].address = start;
+		f->initial->about[first].size = stop - start;
+	}
 	for (size_t i = 0; r == 0 && i < count;) {
 		struct vs_replay_segment run = pages[i]->about;
 

@@ -40,6 +40,7 @@ struct vs_caching_block {
 	bool allocated;
 	bool pending;
 	bool unmapped;
+	bool doomed; /* marked as garbage */
 };
 
 struct pool {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "caching/oracle.h"
 
+#include "caching/internal.h"
+
 #include <errno.h>
+#include <stdlib.h>
 
 /* The first event not answered yet; NULL at the end. Completions are the allocator's own business. */
 static const struct vs_replay_event *head(struct vs_oracle *oracle)
@@ -74,27 +77,70 @@ static void oracle_release(void *context, uint64_t address, uint64_t size)
 	oracle_match(context, VS_REPLAY_SEGMENT_FREE, address, size);
 }
 
+int vs_oracle_reserved(struct vs_oracle *oracle, uint64_t address, uint64_t size)
+{
+	if (oracle->range_count == oracle->range_capacity) {
+		size_t grown = oracle->range_capacity ? oracle->range_capacity * 2 : 16;
+		struct vs_oracle_range *fresh = reallocarray(oracle->ranges, grown, sizeof(*fresh));
+
+		if (!fresh)
+			return -ENOMEM;
+		oracle->ranges = fresh;
+		oracle->range_capacity = grown;
+	}
+	oracle->ranges[oracle->range_count++] = (struct vs_oracle_range){address, size};
+	return 0;
+}
+
+static bool in_known_range(const struct vs_oracle *oracle, uint64_t address)
+{
+	for (size_t i = 0; i < oracle->range_count; i++) {
+		if (address - oracle->ranges[i].address < oracle->ranges[i].size)
+			return true;
+	}
+	return false;
+}
+
+/* Could this event have mapped into the range that the request under way needs? */
+static bool maps_alike(const struct vs_oracle *oracle, const struct vs_replay_event *event)
+{
+	return event->kind == VS_REPLAY_SEGMENT_MAP && event->stream == oracle->request->stream &&
+	       (event->size == SMALL_BUFFER) == oracle->small && event->pool[0] == oracle->request->pool[0] &&
+	       event->pool[1] == oracle->request->pool[1];
+}
+
+/* Reserving leaves no event, and a range may stay empty for long where the device was full: it begins where the next
+ * mapping of the same kind outside all known ranges does. */
 static int oracle_reserve(void *context, uint64_t size, uint64_t *ret_address)
 {
 	struct vs_oracle *oracle = context;
+	uint64_t address = oracle->invented;
 
-	head(oracle);
-	for (size_t i = oracle->begin; i < oracle->end; i++) {
-		if (oracle->events[i].kind == VS_REPLAY_SEGMENT_MAP && !oracle->answered[i]) {
-			*ret_address = oracle->events[i].address;
-			return 0;
+	for (size_t i = oracle->begin; i < oracle->count; i++) {
+		const struct vs_replay_event *event = &oracle->events[i];
+
+		if (maps_alike(oracle, event) && !oracle->answered[i] && !in_known_range(oracle, event->address)) {
+			address = event->address;
+			break;
 		}
 	}
-	*ret_address = oracle->invented;
-	oracle->invented += size + (UINT64_C(1) << 30);
-	return 0;
+	if (address == oracle->invented)
+		oracle->invented += size + (UINT64_C(1) << 30);
+	*ret_address = address;
+	return vs_oracle_reserved(oracle, address, size);
 }
 
 static void oracle_unreserve(void *context, uint64_t address, uint64_t size)
 {
-	(void)context;
-	(void)address;
+	struct vs_oracle *oracle = context;
+
 	(void)size;
+	for (size_t i = 0; i < oracle->range_count; i++) {
+		if (oracle->ranges[i].address == address) {
+			oracle->ranges[i] = oracle->ranges[--oracle->range_count];
+			return;
+		}
+	}
 }
 
 static int oracle_map(void *context, uint64_t address, uint64_t size, uint64_t page)
@@ -131,4 +177,10 @@ struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t tot
 	    .map = oracle_map,
 	    .unmap = oracle_unmap,
 	};
+}
+
+void vs_oracle_done(struct vs_oracle *oracle)
+{
+	free(oracle->ranges);
+	free(oracle->answered);
 }

@@ -8,15 +8,27 @@
 
 #include "caching/replay.h"
 
+struct vs_oracle_range {
+	uint64_t address, size;
+};
+
 struct vs_oracle {
 	const struct vs_replay_event *events;
-	size_t begin, end;       /* the events open to be answered from */
-	unsigned char *answered; /* one an event: the model did this too */
-	bool refused;            /* the request under way was refused in the end */
-	uint64_t invented;       /* next address where the recording has none */
-	uint64_t extra;          /* what the model did and the recording has not */
+	size_t count;
+	size_t begin, end;                     /* the events open to be answered from */
+	unsigned char *answered;               /* one an event: the model did this too */
+	const struct vs_replay_event *request; /* the one under way */
+	bool small;                            /* ... goes to a small pool */
+	bool refused;                          /* ... and was refused in the end */
+	struct vs_oracle_range *ranges;        /* reserved for expandable segments */
+	size_t range_count, range_capacity;
+	uint64_t invented; /* next address where the recording has none */
+	uint64_t extra;    /* what the model did and the recording has not */
 };
 
 struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t total);
+/* A range that was reserved before the first event. */
+int vs_oracle_reserved(struct vs_oracle *oracle, uint64_t address, uint64_t size);
+void vs_oracle_done(struct vs_oracle *oracle);
 
 #endif

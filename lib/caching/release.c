@@ -19,19 +19,19 @@ static int64_t age(const struct vs_caching_block *block)
 	return block->pool->lookups - block->age_base;
 }
 
-/* garbage_collection_threshold: free the whole cached segments of the default large pool that are older than the
- * average, until what is above the threshold is reclaimed. */
-void vs_release_garbage(struct vs_caching *caching)
+/* Mark the whole cached segments of the default large pool that are older than the average, again and again until
+ * what is above the threshold is reclaimed. Returns how many. */
+static size_t mark_garbage(struct vs_caching *caching)
 {
 	struct pool *pool = caching->pairs[0].large;
-	uint64_t threshold, target, reclaimed = 0;
-	uint64_t total_age = 0;
+	uint64_t threshold, target, reclaimed = 0, total_age = 0;
 	int64_t count = 0;
+	size_t marked = 0;
 	bool progress = true;
 
 	threshold = (uint64_t)(caching->settings.garbage_collection_threshold * (double)caching->limit);
 	if (caching->stats.reserved <= threshold)
-		return;
+		return 0;
 	target = caching->stats.reserved - threshold;
 	for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
 		if (is_split(block_of(node)))
@@ -41,22 +41,55 @@ void vs_release_garbage(struct vs_caching *caching)
 	}
 	while (reclaimed < target && progress && count > 0) {
 		double limit = (double)total_age / (double)count;
-		struct vs_tree_node *node = vs_tree_first(&pool->free), *next;
 
 		progress = false;
-		for (; node; node = next) {
+		for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
 			struct vs_caching_block *block = block_of(node);
 
-			next = vs_tree_next(node);
-			if (is_split(block) || block->expandable || (double)age(block) < limit)
+			if (is_split(block) || block->expandable || block->doomed || (double)age(block) < limit)
 				continue;
-			progress = true;
+			progress = block->doomed = true;
 			reclaimed += block->size;
 			total_age -= (uint64_t)age(block);
 			count--;
-			vs_release_block(caching, block);
+			marked++;
 		}
 	}
+	return marked;
+}
+
+static void sweep_garbage(struct vs_caching *caching, bool release)
+{
+	struct vs_tree_node *node, *next;
+
+	for (node = vs_tree_first(&caching->pairs[0].large->free); node; node = next) {
+		next = vs_tree_next(node);
+		if (block_of(node)->doomed && release)
+			vs_release_block(caching, block_of(node));
+		else
+			block_of(node)->doomed = false;
+	}
+}
+
+void vs_release_garbage(struct vs_caching *caching)
+{
+	if (mark_garbage(caching))
+		sweep_garbage(caching, true);
+}
+
+size_t vs_caching_would_collect(struct vs_caching *caching)
+{
+	size_t count = 0;
+
+	if (caching->limit != UINT64_MAX && caching->settings.garbage_collection_threshold > 0) {
+		/* The look-up that fails first makes all cached blocks older. */
+		caching->pairs[0].large->lookups++;
+		count = mark_garbage(caching);
+		caching->pairs[0].large->lookups--;
+		if (count)
+			sweep_garbage(caching, false);
+	}
+	return count;
 }
 
 /* max_split_size: oversize blocks are never split, so one that is big enough, or several, can go without touching

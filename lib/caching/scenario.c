@@ -13,11 +13,12 @@
 #define PLAIN_START    (UINT64_C(1) << 32)
 #define PLAIN_END      (UINT64_C(1) << 47)
 #define RESERVED_START (UINT64_C(1) << 48)
+#define RESERVED_SIZE  (UINT64_C(1) << 52)
 
 struct card {
 	struct vs_space space;
+	struct vs_space reservations; /* for expandable segments: from the top down as well */
 	uint64_t used, capacity;
-	uint64_t reserved_end;
 	uint64_t start_low, start_high; /* addresses of the segments at the start: not the space's */
 };
 
@@ -75,18 +76,17 @@ static int card_reserve(void *context, uint64_t size, uint64_t *ret_address)
 {
 	struct card *card = context;
 
-	if (size > UINT64_MAX / 2 - card->reserved_end)
-		return -ENOMEM;
-	*ret_address = card->reserved_end;
-	card->reserved_end += round_up(size, VS_CHUNK);
-	return 0;
+	return vs_space_take(&card->reservations, size, ret_address);
 }
 
 static void card_unreserve(void *context, uint64_t address, uint64_t size)
 {
-	(void)context;
-	(void)address;
+	struct card *card = context;
+	uint64_t given;
+
 	(void)size;
+	/* A range of the start is not in the space: -ENOENT, which is as well. */
+	vs_space_give(&card->reservations, address, &given);
 }
 
 static int card_map(void *context, uint64_t address, uint64_t size, uint64_t page)
@@ -293,7 +293,7 @@ static int open_run(struct run *run, const struct vs_caching_settings *settings,
 
 	vs_space_init(&run->card.space, PLAIN_START, PLAIN_END - PLAIN_START);
 	run->card.capacity = card->total > card->outside ? card->total - card->outside : 0;
-	run->card.reserved_end = RESERVED_START;
+	vs_space_init(&run->card.reservations, RESERVED_START, RESERVED_SIZE);
 	run->card.start_low = UINT64_MAX;
 	run->blocks = calloc(program->blocks + 1U, sizeof(struct vs_caching_block *));
 	run->tickets = calloc(program->blocks + 1U, sizeof(*run->tickets));
@@ -333,6 +333,7 @@ int vs_replay_scenario(const struct vs_replay_program *program, const struct vs_
 	}
 	vs_caching_free_all(run.caching);
 	vs_space_done(&run.card.space);
+	vs_space_done(&run.card.reservations);
 	free(run.blocks);
 	free(run.tickets);
 	free(run.outside);

@@ -105,6 +105,9 @@ static int parse_large_segment(struct parser *p)
 
 	if (r < 0 || bytes < 2 * MIB || bytes > UINT64_C(1) << 40)
 		return -EINVAL;
+	/* Unless told otherwise, as much may be left unsplit as a large segment holds. */
+	if (p->settings->max_non_split_rounding == p->settings->large_segment_size)
+		p->settings->max_non_split_rounding = bytes;
 	p->settings->large_segment_size = bytes;
 	return 0;
 }
