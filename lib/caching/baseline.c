@@ -6,23 +6,19 @@
  * from empty_cache(): the program called it if the cache could have served
  * the request that follows, or if the device evidently had room for it.
  */
+#include "caching/lives.h"
 #include "caching/oracle.h"
 #include "caching/program.h"
 
 #include <string.h>
+
+#define NO_POOL UINT16_MAX
 
 struct live {
 	struct vs_caching_block *block;
 	uint64_t ticket; /* 0: not freed yet */
 	uint32_t id;
 	uint32_t next_unused;
-};
-
-struct private_range { /* of a final segment in a private pool */
-	uint64_t address, size;
-	uint16_t pool; /* the program's index */
-	bool expandable;
-	bool there; /* at the event that the pass has come to */
 };
 
 struct baseline {
@@ -34,9 +30,7 @@ struct baseline {
 	struct vs_map blocks; /* address -> index into live */
 	struct live *live;
 	size_t live_count, live_capacity;
-	uint32_t unused; /* plus 1 */
-	struct private_range *private;
-	size_t private_count;
+	uint32_t unused;        /* plus 1 */
 	uint16_t *pools;        /* by event, where the recording does not tell; NULL: all in the default pools */
 	struct vs_map outside;  /* address -> id */
 	uint64_t limit;         /* by the fraction of memory allowed */
@@ -165,19 +159,25 @@ static int complete_group(struct baseline *b, size_t begin, size_t end)
 	return r;
 }
 
-/* A private pool whose segments are released has lost its last user. */
-static int free_pools(struct baseline *b, size_t begin, size_t end)
+/* A private pool whose segments are released has lost its last user; but where a request of its own may release
+ * oversize segments to make room. */
+static int free_pools(struct baseline *b, size_t begin, size_t end, uint16_t requesting)
 {
+	uint64_t oversize = b->recording->settings.max_split_size;
+
 	for (size_t i = begin; i < end; i++) {
+		const struct vs_replay_event *event = &b->recording->events[i];
 		uint16_t index;
 		uint32_t pool;
 		int r;
 
-		if (!is_release(&b->recording->events[i]))
+		if (!is_release(event))
 			continue;
 		r = pool_of(b, i, &index);
-		if (r < 0 || !index)
+		if (r < 0)
 			return r;
+		if (!index || (index == requesting && event->size >= oversize))
+			continue;
 		r = model_pool(b, index, &pool);
 		if (r < 0)
 			return r;
@@ -209,12 +209,8 @@ static void settle_group(struct baseline *b, size_t begin, size_t end)
 	b->group = end + 1;
 }
 
-static int empty_cache(struct baseline *b, size_t begin, size_t event)
+static int empty_cache(struct baseline *b, size_t event)
 {
-	int r = free_pools(b, begin, event);
-
-	if (r < 0)
-		return r;
 	vs_caching_empty_cache(b->caching);
 	b->exactness->empty_caches++;
 	return add_op(b, VS_OP_EMPTY_CACHE, event, 0, 0);
@@ -240,8 +236,10 @@ static int close_group(struct baseline *b, size_t end)
 	b->oracle.end = end;
 	b->oracle.refused = false;
 	r = complete_group(b, begin, end);
+	if (r == 0)
+		r = free_pools(b, release, end, NO_POOL);
 	if (r == 0 && release < end)
-		r = empty_cache(b, begin, release);
+		r = empty_cache(b, release);
 	settle_group(b, begin, end);
 	b->group = end;
 	return r;
@@ -301,7 +299,7 @@ static bool emptied_before(struct baseline *b, const struct vs_caching_request *
 	return count_releases(b, begin, end) != vs_caching_would_collect(b->caching);
 }
 
-static int prepare_request(struct baseline *b, size_t event, struct vs_caching_request *request)
+static int prepare_request(struct baseline *b, size_t event, uint16_t pool, struct vs_caching_request *request)
 {
 	bool refused = b->recording->events[event].kind == VS_REPLAY_OOM;
 	size_t begin = b->group, release = find_release(b, begin, event);
@@ -317,9 +315,9 @@ static int prepare_request(struct baseline *b, size_t event, struct vs_caching_r
 	 * whether its look-up could see them. */
 	r = complete_group(b, begin, release);
 	if (r == 0 && release < event) {
-		r = free_pools(b, release, event);
+		r = free_pools(b, release, event, pool);
 		if (r == 0 && !under_way && emptied_before(b, request, release, event))
-			r = empty_cache(b, release, event);
+			r = empty_cache(b, release);
 	}
 	if (r < 0)
 		return r;
@@ -349,7 +347,7 @@ static int on_request(struct baseline *b, size_t event)
 	if (r == 0)
 		r = model_pool(b, op.pool, &request.pool);
 	if (r == 0)
-		r = prepare_request(b, event, &request);
+		r = prepare_request(b, event, op.pool, &request);
 	if (r < 0)
 		return r;
 	r = vs_caching_malloc(b->caching, &request, &block);
@@ -468,62 +466,6 @@ static int load_start(struct baseline *b)
 	return 0;
 }
 
-static struct private_range *private_at(struct baseline *b, uint64_t address)
-{
-	size_t low = 0, high = b->private_count;
-
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (b->private[middle].address <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address - b->private[low - 1].address < b->private[low - 1].size ? &b->private[low - 1] : NULL;
-}
-
-/* Before torch 2.15 events do not tell their pool. Final segments do: go back in time from the end, each final
- * segment being there until its own allocation. Segments that were released meanwhile count as the default pools':
- * private ones are only released after their pool is. */
-static int find_pools(struct baseline *b)
-{
-	const struct vs_replay_recording *recording = b->recording;
-
-	b->private = calloc(recording->segment_count + 1, sizeof(*b->private));
-	if (!b->private)
-		return -ENOMEM;
-	for (size_t i = 0; i < recording->segment_count; i++) {
-		const struct vs_replay_segment *segment = &recording->segments[i];
-		struct private_range *range = &b->private[b->private_count];
-
-		if (!segment->pool[0] && !segment->pool[1])
-			continue;
-		*range = (struct private_range){.address = segment->address,
-		                                .size = segment->size,
-		                                .expandable = segment->expandable,
-		                                .there = true};
-		if (vs_program_pool(b->program, segment->pool, &range->pool) < 0)
-			return -ENOMEM;
-		b->private_count++;
-	}
-	if (!b->private_count)
-		return 0;
-	b->pools = calloc(recording->event_count + 1, sizeof(*b->pools));
-	if (!b->pools)
-		return -ENOMEM;
-	for (size_t i = recording->event_count; i-- > 0;) {
-		struct private_range *range = private_at(b, recording->events[i].address);
-
-		if (!range || !range->there || recording->events[i].kind == VS_REPLAY_OOM)
-			continue;
-		b->pools[i] = range->pool;
-		if (recording->events[i].kind == VS_REPLAY_SEGMENT_ALLOC && !range->expandable)
-			range->there = false;
-	}
-	return 0;
-}
-
 /* What the device has proved to hold for the allocator at once. */
 static uint64_t most_reserved(const struct vs_replay_recording *recording, uint64_t start)
 {
@@ -566,7 +508,7 @@ static int open_baseline(struct baseline *b)
 	if (r == 0)
 		r = vs_caching_new(&recording->settings, &device, &b->caching);
 	if (r == 0)
-		r = find_pools(b);
+		r = vs_lives_find_pools(recording, b->program, &b->pools);
 	if (r == 0)
 		r = load_start(b);
 	if (r < 0)
@@ -574,6 +516,8 @@ static int open_baseline(struct baseline *b)
 	b->limit = (uint64_t)(recording->settings.memory_fraction * (double)device.total);
 	b->exactness->overlaps = b->program->initial.overlaps;
 	b->most_reserved = most_reserved(recording, vs_caching_stats(b->caching)->reserved);
+	if (recording->room > b->most_reserved)
+		b->most_reserved = recording->room;
 	return 0;
 }
 
@@ -601,7 +545,6 @@ int vs_replay_baseline(const struct vs_replay_recording *recording, struct vs_re
 	vs_map_done(&b.outside);
 	vs_oracle_done(&b.oracle);
 	free(b.live);
-	free(b.private);
 	free(b.pools);
 	return r;
 }

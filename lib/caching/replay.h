@@ -61,6 +61,7 @@ struct vs_replay_recording {
 	    *segments; /* after the last event, by address; NULL: nothing before the first */
 	size_t segment_count;
 	uint64_t total; /* of the device, bytes; 0: unknown */
+	uint64_t room;  /* what of it PyTorch could have at the least, bytes; 0: unknown */
 };
 
 struct vs_replay_exactness {
@@ -89,18 +90,17 @@ struct vs_replay_card {
 
 struct vs_replay_outcome {
 	struct vs_caching_stats stats;
-	bool oom;               /* a request was refused that the recording had served */
-	size_t oom_event;       /* the recording's event of the first one */
-	uint64_t oom_size;      /* what it asked for */
-	uint64_t oom_allocated; /* ... and what was allocated and reserved then */
-	uint64_t oom_reserved;
+	bool refused;          /* at least once: stats.ooms tells how often. About the first time: */
+	size_t refused_event;  /* of the recording */
+	uint64_t refused_size; /* what was asked for */
+	uint64_t refused_allocated, refused_reserved;  /* ... and the state then */
+	uint64_t refused_pinned, refused_largest_free; /* ... and the free bytes in segments in use */
+	bool stopped;    /* the recording had served it: what the program would have done then is not known */
 	uint64_t served; /* requests that the recording had refused, and this allocator served */
-	uint64_t pinned,
-	    largest_free; /* at the reserved peak or at the first refusal: free bytes in segments in use */
 };
 
 /* Addresses come from the simulated device's policy (base/space.h). Stops at the first refusal of a request that the
- * recording served: what the program would have done then is not known. */
+ * recording served. */
 int vs_replay_scenario(const struct vs_replay_program *program, const struct vs_caching_settings *settings,
                        const struct vs_replay_card *card, struct vs_replay_outcome *ret_outcome);
 

@@ -199,18 +199,21 @@ static int load_anew(struct run *run)
 	return 0;
 }
 
-static void note_refusal(struct run *run, const struct vs_op *op)
+static void note_refusal(struct run *run, const struct vs_op *op, bool stop)
 {
 	struct vs_replay_outcome *outcome = run->outcome;
 	const struct vs_caching_stats *stats = vs_caching_stats(run->caching);
 	uint64_t releasable;
 
-	outcome->oom = true;
-	outcome->oom_event = op->event;
-	outcome->oom_size = op->size;
-	outcome->oom_allocated = stats->allocated;
-	outcome->oom_reserved = stats->reserved;
-	vs_caching_free_bytes(run->caching, &releasable, &outcome->pinned, &outcome->largest_free);
+	outcome->stopped |= stop;
+	if (outcome->refused)
+		return;
+	outcome->refused = true;
+	outcome->refused_event = op->event;
+	outcome->refused_size = op->size;
+	outcome->refused_allocated = stats->allocated;
+	outcome->refused_reserved = stats->reserved;
+	vs_caching_free_bytes(run->caching, &releasable, &outcome->refused_pinned, &outcome->refused_largest_free);
 }
 
 static void do_request(struct run *run, const struct vs_op *op)
@@ -219,8 +222,7 @@ static void do_request(struct run *run, const struct vs_op *op)
 	struct vs_caching_block *block;
 
 	if (vs_caching_malloc(run->caching, &request, &block) < 0) {
-		if (op->kind == VS_OP_MALLOC)
-			note_refusal(run, op);
+		note_refusal(run, op, op->kind == VS_OP_MALLOC);
 		return;
 	}
 	if (op->kind == VS_OP_MALLOC) {
@@ -244,7 +246,7 @@ static void do_outside(struct run *run, const struct vs_op *op)
 	}
 	/* Where a library is refused, the job ends as surely as by a refused tensor. */
 	if (card_take(&run->card, op->size, &outside->address) < 0)
-		note_refusal(run, op);
+		note_refusal(run, op, true);
 	else
 		outside->size = op->size;
 }
@@ -309,7 +311,7 @@ static int open_run(struct run *run, const struct vs_caching_settings *settings,
 	r = same_kind ? load_as_recorded(run) : load_anew(run);
 	if (r == -ENOMEM && vs_caching_stats(run->caching)->ooms) {
 		/* The start alone is too much for this card. */
-		note_refusal(run, &(struct vs_op){0});
+		note_refusal(run, &(struct vs_op){0}, true);
 		r = 0;
 	}
 	if (run->card.start_low != UINT64_MAX && run->card.start_low > 2 * PLAIN_START)
@@ -320,12 +322,12 @@ static int open_run(struct run *run, const struct vs_caching_settings *settings,
 int vs_replay_scenario(const struct vs_replay_program *program, const struct vs_caching_settings *settings,
                        const struct vs_replay_card *card, struct vs_replay_outcome *ret_outcome)
 {
-	struct vs_replay_outcome outcome = {.oom_event = SIZE_MAX};
+	struct vs_replay_outcome outcome = {.refused_event = SIZE_MAX};
 	struct run run = {.program = program, .outcome = &outcome};
 	int r;
 
 	r = open_run(&run, settings, card);
-	for (size_t i = 0; r == 0 && i < program->count && !outcome.oom; i++)
+	for (size_t i = 0; r == 0 && i < program->count && !outcome.stopped; i++)
 		do_op(&run, &program->ops[i]);
 	if (r == 0) {
 		outcome.stats = *vs_caching_stats(run.caching);

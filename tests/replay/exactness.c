@@ -57,16 +57,16 @@ static bool runs_freely(const struct vs_replay_program *program, const struct vs
 		return true;
 	if (vs_replay_scenario(program, &recording->settings, &card, &outcome) < 0)
 		return false;
-	same = !outcome.oom && !outcome.served && outcome.stats.reserved == e->stats.reserved &&
+	same = !outcome.stopped && !outcome.served && outcome.stats.reserved == e->stats.reserved &&
 	       outcome.stats.reserved_peak == e->stats.reserved_peak && outcome.stats.ooms == e->stats.ooms;
 	if (options->expect_peak)
 		same &= outcome.stats.reserved_peak == options->expect_peak;
 	if (!same)
 		printf("    freely: refused %d at event %zu, served %" PRIu64 ", reserved %" PRIu64 " (%" PRIu64
 		       "), peak %" PRIu64 " (%" PRIu64 ", torch %" PRIu64 "), refusals %" PRIu64 " (%" PRIu64 ")\n",
-		       outcome.oom, outcome.oom_event, outcome.served, outcome.stats.reserved, e->stats.reserved,
-		       outcome.stats.reserved_peak, e->stats.reserved_peak, options->expect_peak, outcome.stats.ooms,
-		       e->stats.ooms);
+		       outcome.stopped, outcome.refused_event, outcome.served, outcome.stats.reserved,
+		       e->stats.reserved, outcome.stats.reserved_peak, e->stats.reserved_peak, options->expect_peak,
+		       outcome.stats.ooms, e->stats.ooms);
 	return same;
 }
 
@@ -83,6 +83,8 @@ static int replay_device(const char *path, const struct vs_snapshot *snapshot, i
 
 	if (vs_snapshot_recording(snapshot, device, options->total, &recording) < 0)
 		return -ENOMEM;
+	if (options->outside)
+		recording.recording.room = options->total - options->outside;
 	if (options->version)
 		recording.recording.settings.version = options->version;
 	if (options->fraction > 0)
