@@ -8,8 +8,8 @@
 /* A row of the table, column by column. */
 static const struct row {
 	const char *key, *name;
-	uint32_t memory_mib, context_kib, major, minor, processors, l2_kib, shared_sm_kib, shared_optin_kib, threads_sm,
-	    blocks_sm, bus_bits, clock_mhz, memory_clock_mhz, ecc, pci_id;
+	uint32_t memory_mib, context_kib, major, minor, processors, l2_kib, shared_sm_kib, shared_optin_kib,
+	    threads_sm, blocks_sm, bus_bits, clock_mhz, memory_clock_mhz, ecc, pci_id;
 } rows[] = {
 #include "sim/gpus.def"
 };

@@ -72,7 +72,8 @@ static uint64_t reserved_peak(const struct vramshim_trace *trace, int device)
 #define MAX_DEVICES 64 /* ordinals looked at; more than any machine has */
 
 /* The process and device to replay; false where nothing fits the choice. */
-static bool choose(const struct vs_run *run, const struct vs_replay_choice *choice, size_t *ret_process, int *ret_device)
+static bool choose(const struct vs_run *run, const struct vs_replay_choice *choice, size_t *ret_process,
+                   int *ret_device)
 {
 	uint64_t most = 0;
 

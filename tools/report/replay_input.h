@@ -12,9 +12,9 @@
 #include <stdbool.h>
 
 struct vs_replay_choice {
-	int device;    /* -1: the one with the most memory */
-	int rank;      /* -1: likewise */
-	uint64_t total; /* bytes of the card; 0: as recorded */
+	int device;       /* -1: the one with the most memory */
+	int rank;         /* -1: likewise */
+	uint64_t total;   /* bytes of the card; 0: as recorded */
 	uint32_t version; /* of torch, 100 * major + minor; 0: as recorded */
 };
 
@@ -24,10 +24,10 @@ struct vs_replay_input {
 	int rank, device;
 	char device_name[96]; /* "" unknown */
 	struct vs_replay_recording recording;
-	uint64_t context;      /* bytes of the card that the CUDA context takes; 0 unknown */
-	const char *unknown;   /* the part of the settings that could not be read, or NULL */
-	bool lost;             /* events are missing */
-	bool history;          /* there are events */
+	uint64_t context;                  /* bytes of the card that the CUDA context takes; 0 unknown */
+	const char *unknown;               /* the part of the settings that could not be read, or NULL */
+	bool lost;                         /* events are missing */
+	bool history;                      /* there are events */
 	struct vs_snapshot *from_snapshot; /* what the above is made of */
 	struct vs_snapshot_recording snapshot_recording;
 	struct vs_trace_recording trace_recording;
