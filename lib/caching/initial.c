@@ -484,11 +484,12 @@ static int add_expandables(struct finder *f)
 
 	/* Pages of several streams and pools lie in ranges of their own; take them one range at a time. */
 	for (size_t i = 0; r == 0 && i < f->page_count; i++) {
-		uint64_t range = range_of(f, &f->pages[i]);
+		uint64_t range;
 		size_t count = 0;
 
-		if (!f->pages[i].size)
+		if (!f->pages[i].size) /* done with an earlier one */
 			continue;
+		range = range_of(f, &f->pages[i]);
 		for (size_t j = i; j < f->page_count && f->pages[j].address - f->pages[i].address < range; j++) {
 			if (f->pages[j].size && same_range(&f->pages[i], &f->pages[j], range))
 				group[count++] = &f->pages[j];
@@ -508,7 +509,8 @@ static void settle(struct vs_initial *initial)
 		size_t end = i + 1 < initial->count ? initial->about[i + 1].block_count : initial->piece_count;
 
 		initial->about[i].block_count = initial->segments[i].piece_count;
-		initial->segments[i].pieces = initial->pieces + initial->segments[i].piece_count;
+		if (initial->pieces)
+			initial->segments[i].pieces = initial->pieces + initial->segments[i].piece_count;
 		initial->segments[i].piece_count = end - initial->segments[i].piece_count;
 	}
 	for (size_t i = 0, j = initial->count; i + 1 < j--; i++) {

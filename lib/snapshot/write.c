@@ -157,7 +157,7 @@ static void block(struct writer *w, const struct vs_snapshot_block *b)
 
 static void segment(struct writer *w, const struct vs_snapshot_segment *s)
 {
-	const struct vs_snapshot_block *blocks = w->snapshot->blocks + s->first_block;
+	const struct vs_snapshot_block *blocks = s->block_count ? w->snapshot->blocks + s->first_block : NULL;
 	uint64_t allocated = 0, active = 0, asked = 0;
 
 	for (size_t i = 0; i < s->block_count; i++) {

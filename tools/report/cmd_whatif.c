@@ -36,6 +36,7 @@ static const char help[] =
     "The card:\n"
     "      --gpu NAME                 as vramrun --list-gpus names it\n"
     "      --gpu-memory SIZE          this much memory\n"
+    "      --outside SIZE             what the context, libraries and other processes take of it\n"
     "What to replay:\n"
     "      --device N                 this GPU (default: the fullest)\n"
     "      --rank N                   this rank's process\n"
@@ -56,6 +57,7 @@ enum {
 	OPTION_SWEEP,
 	OPTION_GPU,
 	OPTION_MEMORY,
+	OPTION_OUTSIDE,
 	OPTION_DEVICE,
 	OPTION_RANK,
 	OPTION_TORCH,
@@ -90,6 +92,14 @@ static int set_card(struct vs_whatif *whatif, int option, const char *value)
 		if (!whatif->card)
 			vs_complain("--gpu '%s': not in the table: see vramrun --list-gpus", value);
 		return whatif->card ? 0 : -EINVAL;
+	}
+	if (option == OPTION_OUTSIDE) {
+		if (vs_size_parse(value, &whatif->outside) < 0 || whatif->outside >> 50) {
+			vs_complain("--outside '%s': is a size, like 500M", value);
+			return -EINVAL;
+		}
+		whatif->outside_known = true;
+		return 0;
 	}
 	if (vs_size_parse(value, &whatif->memory) < 0 || !whatif->memory || whatif->memory >> 50) {
 		vs_complain("--gpu-memory '%s': is a size, like 24G", value);
@@ -137,6 +147,7 @@ static int on_option(struct vs_whatif *whatif, int option, char **argv)
 		return vs_whatif_add_sweep(whatif);
 	case OPTION_GPU:
 	case OPTION_MEMORY:
+	case OPTION_OUTSIDE:
 		return set_card(whatif, option, optarg);
 	case OPTION_DEVICE:
 	case OPTION_RANK:
@@ -161,6 +172,7 @@ static const struct option options[] = {
     {"sweep", no_argument, NULL, OPTION_SWEEP},
     {"gpu", required_argument, NULL, OPTION_GPU},
     {"gpu-memory", required_argument, NULL, OPTION_MEMORY},
+    {"outside", required_argument, NULL, OPTION_OUTSIDE},
     {"device", required_argument, NULL, OPTION_DEVICE},
     {"rank", required_argument, NULL, OPTION_RANK},
     {"torch", required_argument, NULL, OPTION_TORCH},

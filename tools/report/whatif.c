@@ -104,7 +104,9 @@ static void choose_card(struct vs_whatif *whatif)
 		whatif->on.total = UNKNOWN_TOTAL;
 		return;
 	}
-	if (whatif->card)
+	if (whatif->outside_known)
+		whatif->on.outside = whatif->outside;
+	else if (whatif->card)
 		whatif->on.outside = whatif->card->context;
 	else if (input->context)
 		whatif->on.outside = input->context;

@@ -28,6 +28,8 @@ struct vs_whatif {
 	struct vs_replay_choice choice;
 	const struct vs_card *card; /* asked for; NULL: the recording's */
 	uint64_t memory;            /* asked for; 0: the recording's */
+	uint64_t outside;           /* likewise: what others take of it */
+	bool outside_known;
 	bool sweep, json;
 
 	struct vs_replay_input input;
