@@ -23,6 +23,10 @@ struct vs_analyse_options {
 	const char *mark;           /* for VS_BLOCKS_MARK */
 	size_t top_stacks;          /* per device; 0 means 10 */
 	struct vs_symbols *symbols; /* to share its caches; NULL: a private one for the call */
+	/* Called for every block of the trace with its verdict, in no useful order; what it returns below 0 ends the
+	 * analysis. NULL: not called. */
+	int (*every_block)(void *user, const struct vs_block *block);
+	void *user;
 };
 
 /* Analyse one process. `options` may be NULL (defaults). The trace is rewound first and left at its end; it must

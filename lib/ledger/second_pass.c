@@ -80,8 +80,13 @@ static struct vs_device_pass *device_of(struct vs_second_pass *pass, int index)
 static int on_verdict(void *user, const struct vs_block *block)
 {
 	struct vs_device_pass *device = device_of(user, block->device);
+	const struct vs_analyse_options *options = ((struct vs_second_pass *)user)->options;
 	int error = 0;
 
+	if (options->every_block)
+		error = options->every_block(options->user, block);
+	if (error < 0)
+		return error;
 	if (!device)
 		return 0;
 	vs_samples_add(device->samples, block);
@@ -151,7 +156,7 @@ int vs_second_pass(struct vs_second_pass *pass, struct vramshim_trace *trace, st
 	struct vs_tagger *tagger = NULL;
 	int error = 0;
 
-	*pass = (struct vs_second_pass){.counters = counters};
+	*pass = (struct vs_second_pass){.options = options, .counters = counters};
 	pass->devices = calloc(counters->count ? counters->count : 1, sizeof(*pass->devices));
 	if (!pass->devices)
 		return -ENOMEM;

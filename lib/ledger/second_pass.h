@@ -22,6 +22,7 @@ struct vs_device_pass {
 };
 
 struct vs_second_pass {
+	const struct vs_analyse_options *options;
 	struct vs_counters *counters;
 	struct vs_device_pass *devices; /* beside counters->devices */
 	size_t device_count;
