@@ -55,3 +55,14 @@ void vs_replay_program_free(struct vs_replay_program *program)
 	vs_initial_done(&program->initial);
 	free(program);
 }
+
+void vs_replay_scale(struct vs_replay_program *program, const unsigned char *marked, double factor)
+{
+	for (size_t i = 0; i < program->count; i++) {
+		struct vs_op *op = &program->ops[i];
+		double size = (double)op->size * factor;
+
+		if ((op->kind == VS_OP_MALLOC || op->kind == VS_OP_REFUSED) && marked[op->event])
+			op->size = size < 0x1p63 ? (uint64_t)size : UINT64_C(1) << 63;
+	}
+}

@@ -104,6 +104,9 @@ struct vs_replay_outcome {
 int vs_replay_scenario(const struct vs_replay_program *program, const struct vs_caching_settings *settings,
                        const struct vs_replay_card *card, struct vs_replay_outcome *ret_outcome);
 
+/* Multiply the sizes of the requests whose event is marked (one byte an event of the recording). */
+void vs_replay_scale(struct vs_replay_program *program, const unsigned char *marked, double factor);
+
 /* The lower bound: the most bytes that were live at once, each block rounded to 512. */
 uint64_t vs_replay_perfect(const struct vs_replay_program *program);
 

@@ -92,6 +92,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--counts", type=pathlib.Path, help="file for `passed failed skipped`")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--keep")
     parser.add_argument("--only", default="")
@@ -121,6 +122,8 @@ def main():
         torch.close()
     print(f"{rows} snapshots, {bad} not exact; {retries} retries and {ooms} refusals among them")
     print(f"{rows - bad} passed, {bad} failed")
+    if args.counts:
+        args.counts.write_text(f"{rows - bad} {bad} 0\n")
     return 1 if bad else 0
 
 

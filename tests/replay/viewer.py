@@ -69,6 +69,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--counts", type=pathlib.Path, help="file for `passed failed skipped`")
     parser.add_argument("--job", nargs=2)
     parser.add_argument("--view")
     args = parser.parse_args()
@@ -98,6 +99,8 @@ def main():
             print(f"{name:11} {'; '.join(wrong) or 'the same'}", flush=True)
             bad += bool(wrong)
     print(f"{len(SETTINGS) - bad} passed, {bad} failed")
+    if args.counts:
+        args.counts.write_text(f"{len(SETTINGS) - bad} {bad} 0\n")
     return 1 if bad else 0
 
 

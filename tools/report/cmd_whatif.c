@@ -33,6 +33,7 @@ static const char help[] =
     "      --settings TEXT            any PYTORCH_CUDA_ALLOC_CONF\n"
     "      --perfect                  a perfect allocator: the lower bound\n"
     "      --sweep                    the sensible ones, ranked\n"
+    "      --scale-activations F      all of them with what grows with the batch times F\n"
     "The card:\n"
     "      --gpu NAME                 as vramrun --list-gpus names it\n"
     "      --gpu-memory SIZE          this much memory\n"
@@ -55,6 +56,7 @@ enum {
 	OPTION_SETTINGS,
 	OPTION_PERFECT,
 	OPTION_SWEEP,
+	OPTION_SCALE,
 	OPTION_GPU,
 	OPTION_MEMORY,
 	OPTION_OUTSIDE,
@@ -108,6 +110,18 @@ static int set_card(struct vs_whatif *whatif, int option, const char *value)
 	return 0;
 }
 
+static int set_scale(struct vs_whatif *whatif, const char *value)
+{
+	char *end;
+
+	whatif->scale = strtod(value, &end);
+	if (end == value || *end || !(whatif->scale > 0 && whatif->scale <= 1e6)) {
+		vs_complain("--scale-activations '%s': is a factor, like 2 or 0.5", value);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static int set_choice(struct vs_whatif *whatif, int option, const char *value)
 {
 	unsigned int major, minor;
@@ -145,6 +159,8 @@ static int on_option(struct vs_whatif *whatif, int option, char **argv)
 	case OPTION_SWEEP:
 		whatif->sweep = true;
 		return vs_whatif_add_sweep(whatif);
+	case OPTION_SCALE:
+		return set_scale(whatif, optarg);
 	case OPTION_GPU:
 	case OPTION_MEMORY:
 	case OPTION_OUTSIDE:
@@ -170,6 +186,7 @@ static const struct option options[] = {
     {"settings", required_argument, NULL, OPTION_SETTINGS},
     {"perfect", no_argument, NULL, OPTION_PERFECT},
     {"sweep", no_argument, NULL, OPTION_SWEEP},
+    {"scale-activations", required_argument, NULL, OPTION_SCALE},
     {"gpu", required_argument, NULL, OPTION_GPU},
     {"gpu-memory", required_argument, NULL, OPTION_MEMORY},
     {"outside", required_argument, NULL, OPTION_OUTSIDE},

@@ -111,6 +111,7 @@ static int open_run(const char *path, const struct vs_replay_choice *choice, str
 		vs_complain("%s: %s", path, strerror(-r));
 		return r;
 	}
+	input->trace = input->run.processes[process].trace;
 	input->pid = vramshim_trace_info(input->run.processes[process].trace)->pid;
 	input->rank = input->run.processes[process].rank;
 	input->recording = input->trace_recording.recording;

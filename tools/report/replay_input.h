@@ -32,6 +32,7 @@ struct vs_replay_input {
 	struct vs_snapshot_recording snapshot_recording;
 	struct vs_trace_recording trace_recording;
 	struct vs_run run;
+	struct vramshim_trace *trace; /* of the process chosen */
 };
 
 /* Says what is wrong on stderr and returns a negative errno. */

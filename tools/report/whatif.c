@@ -5,9 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "caching/map.h"
 #include "caching/settings.h"
 #include "command.h"
 #include "common/message.h"
+#include "ledger/analyse.h"
 
 /* What the card has where nobody knows: so much that it never matters. */
 #define UNKNOWN_TOTAL (UINT64_C(1) << 40)
@@ -114,6 +116,51 @@ static void choose_card(struct vs_whatif *whatif)
 		whatif->on.outside = outside_at_refusal(&input->recording, 0);
 }
 
+/* What a step makes anew from its batch grows with it; what the model and the optimizer own does not. */
+struct scaling {
+	struct vs_map sequences; /* of the allocations that grow */
+	int device;
+};
+
+static int on_block(void *user, const struct vs_block *block)
+{
+	struct scaling *scaling = user;
+
+	if (block->device != scaling->device || block->phase == VS_PHASE_OPTIMIZER)
+		return 0;
+	switch (block->tag) {
+	case VS_TAG_ACTIVATIONS:
+	case VS_TAG_OUTPUTS:
+	case VS_TAG_INPUTS:
+	case VS_TAG_TEMPORARIES:
+		return vs_map_set(&scaling->sequences, block->allocated_at, 1);
+	default:
+		return 0;
+	}
+}
+
+static int scale(struct vs_whatif *whatif)
+{
+	const struct vs_trace_recording *recording = &whatif->input.trace_recording;
+	struct scaling scaling = {.device = whatif->input.device};
+	struct vs_analyse_options options = {.every_block = on_block, .user = &scaling};
+	unsigned char *marked = calloc(recording->recording.event_count + 1, 1);
+	struct vs_summary *summary = NULL;
+	int r = marked ? vs_analyse(whatif->input.trace, &options, &summary) : -ENOMEM;
+
+	vs_summary_free(summary);
+	for (size_t i = 0; r == 0 && i < recording->recording.event_count; i++) {
+		marked[i] = recording->events[i].kind == VS_REPLAY_ALLOC &&
+		            vs_map_find(&scaling.sequences, recording->sequences[i]);
+		whatif->scaled += marked[i];
+	}
+	if (r == 0)
+		vs_replay_scale(whatif->program, marked, whatif->scale);
+	free(marked);
+	vs_map_done(&scaling.sequences);
+	return r;
+}
+
 int vs_whatif_open(struct vs_whatif *whatif, const char *path)
 {
 	struct vs_replay_recording *recording;
@@ -134,7 +181,18 @@ int vs_whatif_open(struct vs_whatif *whatif, const char *path)
 	                whatif->exactness.segments == whatif->exactness.segments_exact &&
 	                whatif->exactness.ooms == whatif->exactness.ooms_exact;
 	choose_card(whatif);
-	return 0;
+	if (!whatif->scale)
+		return 0;
+	if (whatif->input.snapshot) {
+		vs_complain(
+		    "%s: --scale-activations needs a run of vramrun: a snapshot does not tell what is an activation",
+		    path);
+		return -EINVAL;
+	}
+	r = scale(whatif);
+	if (r < 0)
+		vs_complain("%s: %s", path, strerror(-r));
+	return r;
 }
 
 static bool outcome_fits(const struct vs_replay_outcome *outcome)

@@ -30,6 +30,7 @@ struct vs_whatif {
 	uint64_t memory;            /* asked for; 0: the recording's */
 	uint64_t outside;           /* likewise: what others take of it */
 	bool outside_known;
+	double scale; /* of what grows with the batch; 0: as recorded */
 	bool sweep, json;
 
 	struct vs_replay_input input;
@@ -39,6 +40,7 @@ struct vs_whatif {
 	struct vs_replay_card on; /* what the scenarios run on */
 	bool card_known;
 	uint64_t perfect; /* the lower bound, bytes */
+	uint64_t scaled;  /* requests that were scaled */
 	struct vs_whatif_scenario scenarios[VS_WHATIF_SCENARIOS];
 	size_t count;
 };

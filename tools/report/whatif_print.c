@@ -89,6 +89,8 @@ int vs_whatif_json(const struct vs_whatif *whatif, FILE *out)
 		vs_json_null(&json, "total_bytes");
 		vs_json_null(&json, "outside_bytes");
 	}
+	if (whatif->scale)
+		vs_json_number(&json, "scale_activations", whatif->scale);
 	json_baseline(&json, whatif);
 	vs_json_array(&json, "scenarios");
 	for (size_t i = 0; i < whatif->count; i++)
@@ -253,6 +255,12 @@ int vs_whatif_text(const struct vs_whatif *whatif, FILE *out)
 
 	text_baseline(&screen, whatif);
 	fputc('\n', out);
+	if (whatif->scale)
+		vs_screen_text(&screen, 2,
+		               "With %" PRIu64
+		               " requests for activations, outputs, inputs and temporaries of forward and "
+		               "backward times %g: a first look at another batch size.",
+		               whatif->scaled, whatif->scale);
 	text_card(&screen, whatif);
 	text_scenarios(&screen, whatif);
 	text_refusals(&screen, whatif);
