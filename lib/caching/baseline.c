@@ -368,6 +368,8 @@ static int on_request(struct baseline *b, size_t event)
 		/* A block that the recording never saw freed: what was left of exactness is gone with it. */
 		if (vs_map_get(&b->blocks, recorded->address, &index))
 			forget(b, recorded->address, index);
+		if (r == 0 && b->recording->block_sizes)
+			b->recording->block_sizes[event] = vs_caching_size(block);
 		op.id = b->program->blocks++;
 		r = r < 0 ? 0 : remember(b, recorded->address, block, op.id, 0);
 	}

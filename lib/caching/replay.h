@@ -61,6 +61,7 @@ struct vs_replay_recording {
 	    *segments; /* after the last event, by address; NULL: nothing before the first */
 	size_t segment_count;
 	uint64_t total; /* of the device, bytes; 0: unknown */
+	uint64_t *block_sizes; /* one an event, or NULL: gets the size of the block that each allocation made */
 	uint64_t room;  /* what of it PyTorch could have at the least, bytes; 0: unknown */
 };
 

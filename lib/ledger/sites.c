@@ -72,7 +72,9 @@ static uint16_t python_rule(struct vs_sites *sites, uint32_t id)
 		return (uint16_t)rule;
 	frame = vs_symbol_python(sites->symbols, id);
 	if (frame)
-		rule = vs_rule_python(frame->file, frame->function);
+		rule = frame->kind == VS_FRAME_NATIVE /* of a snapshot */
+		           ? vs_rule_native(frame->function)
+		           : vs_rule_python(frame->file, frame->function);
 	vs_u64map_put(&sites->python, id, rule);
 	return (uint16_t)rule;
 }

@@ -94,15 +94,11 @@ static char *drop_around(char *text)
 	return begin;
 }
 
-char *vs_readable(const char *symbol)
+/* Shorten `text`, which is freed; `symbol` where nothing would be left of it. */
+static char *shorten(char *text, const char *symbol)
 {
-	char *text = NULL, *begin;
-	int status = 0;
+	char *begin;
 
-	if (symbol[0] == '_' && symbol[1] == 'Z')
-		text = __cxa_demangle(symbol, NULL, NULL, &status);
-	if (!text) /* C, or a name that the demangler does not know */
-		return strdup(symbol);
 	drop_arguments(text);
 	begin = drop_around(text);
 	if (!*begin) {
@@ -111,4 +107,23 @@ char *vs_readable(const char *symbol)
 	}
 	memmove(text, begin, strlen(begin) + 1);
 	return text;
+}
+
+char *vs_readable(const char *symbol)
+{
+	char *text = NULL;
+	int status = 0;
+
+	if (symbol[0] == '_' && symbol[1] == 'Z')
+		text = __cxa_demangle(symbol, NULL, NULL, &status);
+	if (!text) /* C, or a name that the demangler does not know */
+		return strdup(symbol);
+	return shorten(text, symbol);
+}
+
+char *vs_readable_demangled(const char *name)
+{
+	char *text = strdup(name);
+
+	return text ? shorten(text, name) : NULL;
 }

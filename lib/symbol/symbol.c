@@ -190,6 +190,9 @@ const struct vs_frame *vs_symbol_python(struct vs_symbols *symbols, uint32_t id)
 	    .module = "",
 	    .line = code ? vs_python_line(code, python.instruction, symbols->python_minor) : 0,
 	};
+	/* Snapshots name their native frames, without addresses: a code object of no file. */
+	if (!*frame->file)
+		frame->kind = VS_FRAME_NATIVE;
 	if (vs_u64map_put(&symbols->python_map, id, (uint32_t)symbols->python_count)) {
 		free(frame);
 		return NULL;

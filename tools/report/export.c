@@ -10,9 +10,10 @@
 #include "ledger/analyse.h"
 #include "symbol/symbol.h"
 
-#define MAX_DEVICES  64
-#define SMALL_BUFFER (UINT64_C(2) << 20) /* bytes: segments of the small pools, and pages of their expandable ones   \
-	                                  */
+#define MAX_DEVICES 64
+#define SMALL_BUFFER                                                                                                 \
+	(UINT64_C(2) << 20) /* bytes: segments of the small pools, and pages of their expandable ones                \
+	                     */
 
 struct exported {
 	struct vs_snapshot snapshot; /* first: what vs_export_free() gets */

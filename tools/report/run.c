@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "common/message.h"
+#include "import.h"
+#include "snapshot/snapshot.h"
 
 #define SUFFIX ".vst"
 
@@ -44,7 +46,11 @@ static int open_trace(const char *path, struct vs_process *ret_process)
 	struct stat st;
 	int r;
 
-	if (stat(path, &st) < 0)
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && vs_snapshot_probe(path)) {
+		r = vs_import(path, &process.trace);
+		if (r < 0)
+			return r; /* it was said */
+	} else if (stat(path, &st) < 0)
 		r = -errno;
 	else if (!S_ISREG(st.st_mode)) /* opening a pipe would wait for its writer */
 		r = -EBADMSG;

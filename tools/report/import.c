@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+#include "import.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "caching/from_snapshot.h"
+#include "caching/initial.h"
+#include "common/message.h"
+#include "symbol/readable.h"
+#include "trace/writer.h"
+
+/* The largest file that a conversion may make. */
+#define MAX_TRACE (UINT64_C(64) << 30)
+
+struct importer {
+	const struct vs_snapshot *snapshot;
+	struct vs_writer *writer;
+	bool started;                  /* what follows happened while PyTorch recorded */
+	struct vs_log *log, *backward; /* of the main thread, and of who allocates without Python frames */
+	uint32_t main_thread;
+	uint32_t *frames, *stacks; /* the writer's ids, by index; 0: not written yet */
+	bool *native;              /* of a stack: no Python frame in it */
+};
+
+static uint32_t text(struct importer *im, const char *string)
+{
+	return *string ? vs_writer_string(im->writer, string, strlen(string)) : 0;
+}
+
+static bool is_python(const struct vs_snapshot_frame *frame)
+{
+	size_t size = strlen(frame->file);
+
+	return (size > 3 && !strcmp(frame->file + size - 3, ".py")) || frame->file[0] == '<';
+}
+
+static uint32_t import_frame(struct importer *im, uint32_t index)
+{
+	const struct vs_snapshot_frame *frame = &im->snapshot->frames[index];
+
+	if (!im->frames[index]) {
+		bool python = is_python(frame);
+		char *name = python ? NULL : vs_readable_demangled(frame->function);
+		uint32_t file = python ? text(im, frame->file) : 0;
+		uint32_t line = frame->line > UINT32_MAX ? 0 : (uint32_t)frame->line;
+		uint32_t code =
+		    vs_writer_code(im->writer, file, text(im, name ? name : frame->function), line, NULL, 0);
+
+		im->frames[index] = vs_writer_python_frame(im->writer, code, -1);
+		free(name);
+	}
+	return im->frames[index];
+}
+
+static uint32_t import_stack(struct importer *im, uint32_t index)
+{
+	const struct vs_snapshot_stack *stack = &im->snapshot->stacks[index];
+	struct vramshim_stack out = {.python_count = stack->count};
+	uint32_t *python;
+	bool native = true;
+
+	if (!index || im->stacks[index])
+		return index ? im->stacks[index] : 0;
+	python = calloc(stack->count, sizeof(*python));
+	if (!python)
+		return 0;
+	for (uint32_t i = 0; i < stack->count; i++) {
+		python[i] = import_frame(im, stack->frames[i]);
+		native &= !is_python(&im->snapshot->frames[stack->frames[i]]);
+	}
+	out.python = python;
+	im->native[index] = native;
+	im->stacks[index] = vs_writer_stack(im->writer, &out);
+	free(python);
+	return im->stacks[index];
+}
+
+/* One device's replay, for the sizes of blocks and the running totals. */
+struct device {
+	struct vs_snapshot_recording recording;
+	struct vs_map live; /* address -> size */
+	uint64_t allocated, reserved;
+};
+
+static void append(struct importer *im, const struct vramshim_event *event, uint32_t stack)
+{
+	struct vramshim_event out = *event;
+	bool elsewhere;
+
+	out.stack = import_stack(im, stack);
+	elsewhere = im->started && out.type == VRAMSHIM_TORCH_ALLOC && (!stack || im->native[stack]);
+	out.thread = im->main_thread + elsewhere;
+	vs_log_append(elsewhere ? im->backward : im->log, &out);
+}
+
+static int on_alloc(struct importer *im, struct device *d, int device, uint64_t address, uint64_t size,
+                    uint32_t stack)
+{
+	d->allocated += size;
+	append(im,
+	       &(struct vramshim_event){.type = VRAMSHIM_TORCH_ALLOC,
+	                                .device = (int16_t)device,
+	                                .address = address,
+	                                .size = size,
+	                                .allocated = d->allocated,
+	                                .reserved = d->reserved},
+	       stack);
+	return vs_map_set(&d->live, address, size);
+}
+
+static void on_free(struct importer *im, struct device *d, int device, uint64_t address, uint32_t stack)
+{
+	uint64_t size;
+
+	if (!vs_map_take(&d->live, address, &size))
+		return;
+	d->allocated -= size;
+	append(im,
+	       &(struct vramshim_event){.type = VRAMSHIM_TORCH_FREE,
+	                                .device = (int16_t)device,
+	                                .address = address,
+	                                .size = size,
+	                                .allocated = d->allocated,
+	                                .reserved = d->reserved},
+	       stack);
+}
+
+static void on_segment(struct importer *im, struct device *d, int device, const struct vs_replay_event *event,
+                       uint32_t stack)
+{
+	bool taken = event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP;
+	bool mapped = event->kind == VS_REPLAY_SEGMENT_MAP || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+	struct vramshim_event out = {.type = taken ? VRAMSHIM_CUDA_ALLOC : VRAMSHIM_CUDA_FREE,
+	                             .memory = VRAMSHIM_MEMORY_DEVICE,
+	                             .device = (int16_t)device,
+	                             .address = event->address,
+	                             .size = event->size};
+
+	d->reserved = taken ? d->reserved + event->size : d->reserved - event->size;
+	append(im, &out, stack);
+	if (!mapped)
+		return;
+	out.memory = VRAMSHIM_MEMORY_MAPPED; /* device bytes above, the segment here */
+	append(im, &out, stack);
+}
+
+/* The stack of a block that lives at the end; the only trace of who made it. */
+static uint32_t final_stack(const struct vs_snapshot *snapshot, int32_t device, uint64_t address)
+{
+	for (size_t i = 0; i < snapshot->segment_count; i++) {
+		const struct vs_snapshot_segment *segment = &snapshot->segments[i];
+
+		if (segment->device != device || address - segment->address >= segment->total_size)
+			continue;
+		for (size_t j = 0; j < segment->block_count; j++) {
+			if (snapshot->blocks[segment->first_block + j].address == address)
+				return snapshot->blocks[segment->first_block + j].stack;
+		}
+	}
+	return 0;
+}
+
+static int import_start(struct importer *im, struct device *d, int device)
+{
+	struct vs_initial initial;
+	struct vs_map ended = {0};
+	int r = vs_initial_find(&d->recording.recording, &initial);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; r == 0 && i < d->recording.recording.event_count; i++) {
+		const struct vs_replay_event *event = &d->recording.events[i];
+
+		if (event->kind == VS_REPLAY_FREE && !vs_map_find(&ended, event->address))
+			r = vs_map_set(&ended, event->address, d->recording.sources[i]);
+	}
+	for (size_t i = 0; r == 0 && i < initial.count; i++) {
+		struct vs_replay_event event = {.kind = VS_REPLAY_SEGMENT_ALLOC,
+		                                .address = initial.about[i].address,
+		                                .size = initial.about[i].size};
+
+		for (size_t j = 0; initial.about[i].expandable && j < initial.segments[i].piece_count; j++) {
+			const struct vs_caching_piece *piece = &initial.segments[i].pieces[j];
+
+			event = (struct vs_replay_event){
+			    .kind = VS_REPLAY_SEGMENT_MAP, .address = piece->address, .size = piece->size};
+			if (piece->state != VS_PIECE_UNMAPPED)
+				on_segment(im, d, device, &event, 0);
+		}
+		if (!initial.about[i].expandable)
+			on_segment(im, d, device, &event, 0);
+		for (size_t j = 0; r == 0 && j < initial.segments[i].piece_count; j++) {
+			const struct vs_caching_piece *piece = &initial.segments[i].pieces[j];
+			uint64_t source = 0;
+
+			if (piece->state != VS_PIECE_ALLOCATED)
+				continue;
+			/* Freed later: PyTorch tells with the free who had made it, unless all contexts were asked
+			 * for. */
+			r = on_alloc(im, d, device, piece->address, piece->size,
+			             vs_map_get(&ended, piece->address, &source)
+			                 ? im->snapshot->events[source].stack
+			                 : final_stack(im->snapshot, device, piece->address));
+		}
+	}
+	vs_map_done(&ended);
+	vs_initial_done(&initial);
+	return r;
+}
+
+static int import_event(struct importer *im, struct device *d, int device, size_t index, uint64_t block_size)
+{
+	const struct vs_replay_event *event = &d->recording.events[index];
+	uint32_t stack = im->snapshot->events[d->recording.sources[index]].stack;
+
+	switch (event->kind) {
+	case VS_REPLAY_ALLOC:
+		on_free(im, d, device, event->address, 0); /* of which nothing was recorded */
+		return on_alloc(im, d, device, event->address, block_size ? block_size : event->size, stack);
+	case VS_REPLAY_FREE:
+		on_free(im, d, device, event->address, stack);
+		return 0;
+	case VS_REPLAY_OOM:
+		append(im,
+		       &(struct vramshim_event){.type = VRAMSHIM_TORCH_OOM,
+		                                .device = (int16_t)device,
+		                                .size = event->size,
+		                                .allocated = d->allocated,
+		                                .reserved = d->reserved},
+		       stack);
+		return 0;
+	case VS_REPLAY_COMPLETE:
+		return 0;
+	default:
+		on_segment(im, d, device, event, stack);
+		return 0;
+	}
+}
+
+static int import_device(struct importer *im, int device)
+{
+	struct device d = {0};
+	struct vs_replay_exactness exactness;
+	uint64_t *sizes = NULL;
+	int r;
+
+	r = vs_snapshot_recording(im->snapshot, device, 0, &d.recording);
+	if (r < 0)
+		return r;
+	sizes = calloc(d.recording.recording.event_count + 1, sizeof(*sizes));
+	d.recording.recording.block_sizes = sizes;
+	r = sizes ? vs_replay_baseline(&d.recording.recording, &exactness, NULL) : -ENOMEM;
+	im->started = false;
+	if (r == 0)
+		r = import_start(im, &d, device);
+	im->started = true;
+	for (size_t i = 0; r == 0 && i < d.recording.recording.event_count; i++)
+		r = import_event(im, &d, device, i, sizes[i]);
+	free(sizes);
+	vs_map_done(&d.live);
+	vs_snapshot_recording_done(&d.recording);
+	return r;
+}
+
+static int import_all(struct importer *im)
+{
+	const struct vs_snapshot *s = im->snapshot;
+	int r = 0;
+
+	im->frames = calloc(s->frame_count + 1, sizeof(*im->frames));
+	im->stacks = calloc(s->stack_count + 1, sizeof(*im->stacks));
+	im->native = calloc(s->stack_count + 1, sizeof(*im->native));
+	im->main_thread = (uint32_t)getpid();
+	im->log = vs_log_new(im->writer, im->main_thread);
+	im->backward = vs_log_new(im->writer, im->main_thread + 1);
+	if (!im->frames || !im->stacks || !im->native || !im->log || !im->backward)
+		r = -ENOMEM;
+	if (r == 0 && s->settings.present)
+		vs_writer_fact(im->writer, "env:PYTORCH_CUDA_ALLOC_CONF", s->settings.text);
+	for (int32_t device = 0; r == 0 && device < s->device_count; device++)
+		r = import_device(im, device);
+	vs_log_retire(im->log);
+	vs_log_retire(im->backward);
+	vs_writer_finish(im->writer);
+	free(im->frames);
+	free(im->stacks);
+	free(im->native);
+	return r;
+}
+
+/* The trace has a name only until it is open. */
+static int convert(const struct vs_snapshot *snapshot, struct vramshim_trace **ret_trace)
+{
+	const char *folder = getenv("TMPDIR");
+	struct importer im = {.snapshot = snapshot};
+	char *directory = NULL, *path = NULL;
+	int r;
+
+	if (asprintf(&directory, "%s/vramreport.XXXXXX", folder && *folder ? folder : "/tmp") < 0)
+		return -ENOMEM;
+	if (!mkdtemp(directory)) {
+		r = -errno;
+		free(directory);
+		return r;
+	}
+	r = asprintf(&path, "%s/snapshot.vst", directory) < 0 ? -ENOMEM : vs_writer_open(path, MAX_TRACE, &im.writer);
+	if (r == 0)
+		r = import_all(&im);
+	if (r == 0)
+		r = vramshim_trace_open(path, ret_trace);
+	if (path)
+		unlink(path);
+	rmdir(directory);
+	free(path);
+	free(directory);
+	return r;
+}
+
+int vs_import(const char *path, struct vramshim_trace **ret_trace)
+{
+	struct vs_snapshot_error error;
+	struct vs_snapshot *snapshot;
+	int r = vs_snapshot_load(path, &snapshot, &error);
+
+	if (r < 0) {
+		vs_complain("%s: %s", path, error.text);
+		return r;
+	}
+	r = convert(snapshot, ret_trace);
+	vs_snapshot_free(snapshot);
+	if (r < 0)
+		vs_complain("%s: cannot be converted: %s", path, strerror(-r));
+	return r;
+}
