@@ -286,10 +286,14 @@ static bool emptied_before(struct baseline *b, const struct vs_caching_request *
 {
 	const struct vs_caching_settings *settings = &b->recording->settings;
 	bool refused = b->recording->events[end].kind == VS_REPLAY_OOM;
-	uint64_t asked = most_asked(settings, request->size), most = b->most_reserved;
+	uint64_t asked = most_asked(settings, request->size), most = b->most_reserved, first;
 
 	/* Served from the cache, or it could have been. */
 	if ((!refused && !gets_segment(b, begin, end)) || vs_caching_would_hit(b->caching, request))
+		return true;
+	/* It would have begun with an oversize block of its own pool. */
+	if (!vs_caching_would_collect(b->caching) && vs_caching_would_release(b->caching, request, &first) &&
+	    first != b->recording->events[begin].address)
 		return true;
 	if (settings->memory_fraction < 1 && b->limit < most)
 		most = b->limit;
@@ -328,6 +332,28 @@ static int prepare_request(struct baseline *b, size_t event, uint16_t pool, stru
 	return 0;
 }
 
+/* A refusal does not tell where it was asked. One that released nothing, though there was what to release, came from
+ * within a private pool, which forbids it until 2.12; and from one that had nothing for it. */
+static int pool_of_refusal(struct baseline *b, size_t event, uint16_t *ret_index)
+{
+	const struct vs_replay_event *recorded = &b->recording->events[event];
+	struct vs_caching_request request = {.size = recorded->size, .stream = recorded->stream};
+
+	if (!b->pools || recorded->pool[0] != VS_REPLAY_NO_POOL || find_release(b, b->group, event) < event)
+		return 0;
+	for (size_t i = 1; vs_caching_has_releasable(b->caching) && i < b->program->pool_count; i++) {
+		int r = model_pool(b, (uint16_t)i, &request.pool);
+
+		if (r < 0)
+			return r;
+		if (!vs_caching_would_hit(b->caching, &request)) {
+			*ret_index = (uint16_t)i;
+			return 0;
+		}
+	}
+	return 0;
+}
+
 static int on_request(struct baseline *b, size_t event)
 {
 	const struct vs_replay_event *recorded = &b->recording->events[event];
@@ -344,6 +370,8 @@ static int on_request(struct baseline *b, size_t event)
 	b->oracle.request = recorded;
 	b->oracle.small = vs_caching_small(vs_caching_round(&b->recording->settings, recorded->size));
 	r = pool_of(b, event, &op.pool);
+	if (r == 0 && refused && !op.pool)
+		r = pool_of_refusal(b, event, &op.pool);
 	if (r == 0)
 		r = model_pool(b, op.pool, &request.pool);
 	if (r == 0)

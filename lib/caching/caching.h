@@ -103,6 +103,11 @@ int vs_caching_release_at(struct vs_caching *caching, uint64_t stream, uint64_t 
 /* Would this request be served without the device? Changes nothing. */
 bool vs_caching_would_hit(struct vs_caching *caching, const struct vs_caching_request *request);
 
+/* Would empty_cache() give anything back? Changes nothing. */
+bool vs_caching_has_releasable(const struct vs_caching *caching);
+/* The oversize block that goes first to make room for this request, should it not fit. Changes nothing. */
+bool vs_caching_would_release(const struct vs_caching *caching, const struct vs_caching_request *request,
+                              uint64_t *ret_address);
 /* How many segments garbage collection would release, should a request miss now. Changes nothing. */
 size_t vs_caching_would_collect(struct vs_caching *caching);
 

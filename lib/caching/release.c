@@ -92,25 +92,42 @@ size_t vs_caching_would_collect(struct vs_caching *caching)
 	return count;
 }
 
+/* Where vs_release_available() begins: one block that is enough by itself, or the largest of several. */
+static struct vs_tree_node *first_available(const struct vs_caching *caching, const struct pool *pool,
+                                            uint64_t stream, uint64_t wanted, bool *ret_enough)
+{
+	struct vs_caching_block key = {.stream = stream, .size = wanted};
+	struct vs_tree_node *node = vs_tree_lower_bound(&pool->free, &key.node, before_by_size);
+
+	*ret_enough = node && block_of(node)->stream == stream && !block_of(node)->expandable;
+	if (*ret_enough)
+		return node;
+	node = node ? vs_tree_previous(node) : vs_tree_last(&pool->free);
+	if (node && (block_of(node)->size < caching->settings.max_split_size || block_of(node)->stream != stream))
+		return NULL;
+	return node;
+}
+
+static uint64_t at_least_oversize(const struct vs_caching *caching, uint64_t size)
+{
+	return size < caching->settings.max_split_size ? caching->settings.max_split_size : size;
+}
+
 /* max_split_size: oversize blocks are never split, so one that is big enough, or several, can go without touching
  * the rest of the cache. */
 bool vs_release_available(struct vs_caching *caching, struct pool *pool, uint64_t stream, uint64_t size)
 {
-	uint64_t oversize = caching->settings.max_split_size, wanted, released = 0;
-	struct vs_caching_block key = {.stream = stream};
+	uint64_t oversize = caching->settings.max_split_size, wanted = at_least_oversize(caching, size), released = 0;
 	struct vs_tree_node *node;
+	bool enough;
 
 	if (oversize == VS_CACHING_UNLIMITED)
 		return false;
-	wanted = size < oversize ? oversize : size;
-	key.size = wanted;
-	node = vs_tree_lower_bound(&pool->free, &key.node, before_by_size);
-	if (node && block_of(node)->stream == stream && !block_of(node)->expandable) {
+	node = first_available(caching, pool, stream, wanted, &enough);
+	if (enough) {
 		vs_release_block(caching, block_of(node));
 		return true;
 	}
-	/* None is enough by itself: several, the largest first. */
-	node = node ? vs_tree_previous(node) : vs_tree_last(&pool->free);
 	while (node && released < wanted && block_of(node)->size >= oversize && block_of(node)->stream == stream) {
 		struct vs_tree_node *previous = vs_tree_previous(node);
 
@@ -121,6 +138,24 @@ bool vs_release_available(struct vs_caching *caching, struct pool *pool, uint64_
 		node = previous;
 	}
 	return released >= wanted;
+}
+
+bool vs_caching_would_release(const struct vs_caching *caching, const struct vs_caching_request *request,
+                              uint64_t *ret_address)
+{
+	const struct pool_pair *pair = &caching->pairs[request->pool];
+	uint64_t size = vs_caching_round(&caching->settings, request->size);
+	struct vs_tree_node *node;
+	bool enough;
+
+	if (caching->settings.max_split_size == VS_CACHING_UNLIMITED)
+		return false;
+	node = first_available(caching, vs_caching_small(size) ? pair->small : pair->large, request->stream,
+	                       at_least_oversize(caching, size), &enough);
+	if (!node || block_of(node)->expandable)
+		return false;
+	*ret_address = block_of(node)->address;
+	return true;
 }
 
 static void release_pool(struct vs_caching *caching, struct pool *pool)
@@ -170,6 +205,35 @@ void vs_release_cached(struct vs_caching *caching)
 		release_pool(caching, caching->pairs[i].small);
 		release_pool(caching, caching->pairs[i].large);
 	}
+}
+
+static bool has_releasable(const struct pool *pool)
+{
+	for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
+		const struct vs_caching_block *block = block_of(node);
+		const struct expandable *expandable = block->expandable;
+
+		if (!expandable && !is_split(block))
+			return true;
+		if (expandable) { /* a whole page inside? */
+			uint64_t offset = block->address - expandable->address, page = expandable->page;
+
+			if ((offset + page - 1) / page < (offset + block->size) / page)
+				return true;
+		}
+	}
+	return false;
+}
+
+bool vs_caching_has_releasable(const struct vs_caching *caching)
+{
+	for (uint32_t i = 0; i < caching->pair_count; i++) {
+		const struct pool_pair *pair = &caching->pairs[i];
+
+		if ((i == 0 || pair->freeable) && (has_releasable(pair->small) || has_releasable(pair->large)))
+			return true;
+	}
+	return false;
 }
 
 void vs_caching_empty_cache(struct vs_caching *caching)
