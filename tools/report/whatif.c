@@ -99,7 +99,7 @@ static void choose_card(struct vs_whatif *whatif)
 	const struct vs_replay_input *input = &whatif->input;
 
 	whatif->on.total = whatif->memory ? whatif->memory
-	                   : whatif->card ? whatif->card->memory
+	                   : whatif->card ? whatif->card->total
 	                                  : input->recording.total;
 	whatif->card_known = whatif->on.total;
 	if (!whatif->card_known) {
@@ -209,7 +209,7 @@ static void run_perfect(struct vs_whatif *whatif, struct vs_whatif_scenario *sce
 	scenario->outcome.stats.reserved_peak = needs;
 	scenario->fits = needs <= whatif->on.total - whatif->on.outside;
 	for (size_t i = 0; vs_card_at(i) && !scenario->smallest; i++) {
-		if (needs <= vs_card_at(i)->memory - vs_card_at(i)->context)
+		if (needs <= vs_card_at(i)->total - vs_card_at(i)->context)
 			scenario->smallest = vs_card_at(i);
 	}
 }
@@ -217,12 +217,12 @@ static void run_perfect(struct vs_whatif *whatif, struct vs_whatif_scenario *sce
 static int find_smallest(struct vs_whatif *whatif, struct vs_whatif_scenario *scenario)
 {
 	for (size_t i = 0; vs_card_at(i); i++) {
-		const struct vs_card *card = vs_card_at(i);
-		struct vs_replay_card on = {card->memory, card->context};
+		const struct vs_gpu_memory *card = vs_card_at(i);
+		struct vs_replay_card on = {card->total, card->context};
 		struct vs_replay_outcome outcome;
 		int r;
 
-		if (whatif->perfect > card->memory - card->context)
+		if (whatif->perfect > card->total - card->context)
 			continue;
 		r = vs_replay_scenario(whatif->program, &scenario->settings, &on, &outcome);
 		if (r < 0)

@@ -21,12 +21,12 @@ struct vs_whatif_scenario {
 	char full[512]; /* all settings in force, as text */
 	struct vs_replay_outcome outcome;
 	bool fits;                      /* on the card; true where the card is unknown and nothing was refused */
-	const struct vs_card *smallest; /* that it fits on; NULL: none of the table */
+	const struct vs_gpu_memory *smallest; /* that it fits on; NULL: none of the table */
 };
 
 struct vs_whatif {
 	struct vs_replay_choice choice;
-	const struct vs_card *card; /* asked for; NULL: the recording's */
+	const struct vs_gpu_memory *card; /* asked for; NULL: the recording's */
 	uint64_t memory;            /* asked for; 0: the recording's */
 	uint64_t outside;           /* likewise: what others take of it */
 	bool outside_known;
