@@ -92,6 +92,49 @@ class Usage(Case):
         self.assertIn("No space left", done.stderr)
 
 
+class OomMessage(Case):
+    """vramreport oom --message: the reading itself is a unit test."""
+
+    TEXTS = pathlib.Path(__file__).parent.parent / "data" / "oom-messages"
+
+    def test_every_text(self):
+        causes = set()
+        for path in sorted(self.TEXTS.iterdir()):
+            answer = json.loads(run("oom", "--message", path, "--json", status=1).stdout)
+            self.assertEqual(answer["schema"], "vramshim/oom/1")
+            causes.add(answer["cause"])
+            text = run("oom", "--message", path, status=1, COLUMNS="80").stdout
+            self.assertTrue(text.startswith("Out of memory: " + answer["cause"]), text)
+            for line in text.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+        expected = "request_too_large limit fragmentation other_process outside_pytorch full unknown"
+        self.assertEqual(causes, set(expected.split()))
+
+    def test_keys(self):
+        answer = json.loads(run("oom", "--json", "--message", self.TEXTS / "torch-2.4-full.txt", status=1).stdout)
+        for key in ("request", "total", "free", "allocated", "unallocated", "outside_pytorch", "shortfall"):
+            self.assertGreater(answer[key + "_bytes"], 0, key)
+        self.assertIsNone(answer["other_processes_bytes"])
+        remedy = answer["remedies"][0]
+        self.assertEqual((remedy["name"], remedy["enough"]), ("expandable_segments", False))
+        self.assertEqual(remedy["saves_bytes"], answer["unallocated_bytes"])
+
+    def test_standard_input(self):
+        text = (self.TEXTS / "torch-2.5-other-process.txt").read_bytes()
+        log = b"step 1\n" * 6_000_000 + text
+        done = subprocess.run([VRAMREPORT, "oom", "--message", "-", "--json"], input=log, capture_output=True)
+        self.assertEqual(json.loads(done.stdout)["cause"], "other_process")
+        self.assertEqual(done.returncode, 1)
+
+    def test_bad_input(self):
+        (self.folder / "log").write_text("all went well")
+        self.refused("oom", "--message", self.folder / "log", names=["log", "no out-of-memory error"])
+        self.refused("oom", "--message", self.folder / "absent", names=["absent"])
+        self.refused("oom", "--message", self.folder, names=[str(self.folder)])
+        self.refused("oom", "--message", names=["--message", "value"])
+        self.refused("oom", names=["--message"])
+
+
 class Input(Case):
     def test_not_a_run(self):
         (self.folder / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(5000))

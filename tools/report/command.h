@@ -20,6 +20,7 @@ int vs_cmd_blocks(int argc, char **argv);
 int vs_cmd_stacks(int argc, char **argv);
 int vs_cmd_whatif(int argc, char **argv);
 int vs_cmd_snapshot(int argc, char **argv);
+int vs_cmd_oom(int argc, char **argv);
 int vs_cmd_dump(int argc, char **argv);
 
 /* For getopt_long() with opterr = 0 and an option string that begins with ':'; long options without a letter start

@@ -22,6 +22,7 @@ static const struct {
     {"stacks", vs_cmd_stacks, "call stacks that hold the most memory at the peak, or one by its number"},
     {"whatif", vs_cmd_whatif, "the same requests under other allocator settings, or on another card"},
     {"snapshot", vs_cmd_snapshot, "write a PyTorch memory snapshot, for PyTorch's own viewer"},
+    {"oom", vs_cmd_oom, "why memory ran out and what would have helped: from a run, or from the error's text"},
     {"dump", vs_cmd_dump, "every record of the traces as text"},
     {"compare", vs_compare_main, "paper and refined estimates beside what was measured, with the reason of each gap"},
     {"extrapolate", vs_extrapolate_main, "from small runs of a job, what a larger batch or sequence takes"},
