@@ -545,6 +545,9 @@ static int open_baseline(struct baseline *b)
 		return r;
 	b->limit = (uint64_t)(recording->settings.memory_fraction * (double)device.total);
 	b->exactness->overlaps = b->program->initial.overlaps;
+	b->exactness->start_blocks = b->program->initial.blocks;
+	b->exactness->start_bytes = b->program->initial.bytes;
+	b->exactness->start_guessed = b->program->initial.guessed;
 	b->most_reserved = most_reserved(recording, vs_caching_stats(b->caching)->reserved);
 	if (recording->room > b->most_reserved)
 		b->most_reserved = recording->room;

@@ -258,6 +258,8 @@ static int block_end(struct finder *f, const struct vs_replay_segment *segment, 
 	found = first_alloc_in(f, end, end + SMALL_SIZE, block->until);
 	if (found)
 		*ret_end = found;
+	else
+		f->initial->guessed++;
 	return 0;
 }
 
@@ -293,6 +295,8 @@ static int add_range(struct finder *f, const struct vs_replay_segment *segment, 
 		if (r == 0)
 			r = add_piece(f->initial, block->address, end - block->address,
 			              block->pending ? VS_PIECE_PENDING : VS_PIECE_ALLOCATED);
+		f->initial->blocks++;
+		f->initial->bytes += end - block->address;
 		here = end;
 	}
 	return r < 0 ? r : add_piece(f->initial, here, stop - here, VS_PIECE_FREE);

@@ -15,6 +15,7 @@ struct vs_initial {
 	struct vs_caching_piece *pieces; /* what the segments point into */
 	size_t piece_count, piece_capacity;
 	uint64_t overlaps;
+	uint64_t blocks, bytes, guessed; /* live; of how many of them the size is a guess */
 };
 
 /* Undo the events from the final state. The segments' pool is 0: the caller sets it from `about`. */

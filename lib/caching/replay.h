@@ -60,20 +60,22 @@ struct vs_replay_recording {
 	const struct vs_replay_segment
 	    *segments; /* after the last event, by address; NULL: nothing before the first */
 	size_t segment_count;
-	uint64_t total; /* of the device, bytes; 0: unknown */
+	uint64_t total;        /* of the device, bytes; 0: unknown */
 	uint64_t *block_sizes; /* one an event, or NULL: gets the size of the block that each allocation made */
-	uint64_t room;  /* what of it PyTorch could have at the least, bytes; 0: unknown */
+	uint64_t room;         /* what of it PyTorch could have at the least, bytes; 0: unknown */
 };
 
 struct vs_replay_exactness {
 	uint64_t addresses, addresses_exact;
-	uint64_t segments, segments_exact; /* segments got, released, mapped, unmapped */
-	uint64_t ooms, ooms_exact;         /* refusals: exact where the model found no room either */
-	size_t first_wrong;                /* index of the first event that differed; SIZE_MAX: none */
-	uint64_t unknown_frees;            /* of blocks that the recording does not know */
-	uint64_t overlaps;                 /* blocks at the start that do not fit the segments */
-	struct vs_caching_stats stats;     /* of the model, over the whole recording */
-	uint64_t empty_caches;             /* calls of empty_cache() seen */
+	uint64_t segments, segments_exact;  /* segments got, released, mapped, unmapped */
+	uint64_t ooms, ooms_exact;          /* refusals: exact where the model found no room either */
+	size_t first_wrong;                 /* index of the first event that differed; SIZE_MAX: none */
+	uint64_t unknown_frees;             /* of blocks that the recording does not know */
+	uint64_t overlaps;                  /* blocks at the start that do not fit the segments */
+	uint64_t start_blocks, start_bytes; /* live before the first event */
+	uint64_t start_guessed;             /* ... of how many of them the size is a guess */
+	struct vs_caching_stats stats;      /* of the model, over the whole recording */
+	uint64_t empty_caches;              /* calls of empty_cache() seen */
 };
 
 struct vs_replay_program;

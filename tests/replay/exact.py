@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Snapshots that real PyTorch writes on the simulated device, under every allocator setting, against the model.
 
-    exact.py --build BUILD --python PYTHON [--seeds N] [--keep FOLDER] [--only TEXT]
+    exact.py --build BUILD --python PYTHON [--first-seed N] [--seeds N] [--every N]
+             [--keep FOLDER] [--only TEXT]
 
 PYTHON has torch. Every case is replayed twice: with the recording's addresses and refusals checked one by one, and
 freely on a card of the same size, whose reserved peak and refusals must be what torch itself counted. Prints the
@@ -63,11 +64,11 @@ SHAPES = {
 }
 
 
-def cases(seeds, number):
+def cases(first, seeds, number):
     for name, text in settings():
-        for seed in range(seeds):
+        for seed in range(first, first + seeds):
             for shape, case in SHAPES.items():
-                if seed and "job" in case:
+                if seed > first and "job" in case:
                     continue
                 # Before 2.15 events do not tell their pool: what a private pool releases by itself, or is refused
                 # after a collection of garbage, cannot be told from what the default pools do.
@@ -96,6 +97,8 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--counts", type=pathlib.Path, help="file for `passed failed skipped`")
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th case of settings in pairs")
     parser.add_argument("--keep")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
@@ -109,9 +112,14 @@ def main():
             return 77
         print("torch", torch.version)
         rows = bad = ooms = retries = 0
-        for case in cases(args.seeds, torch.number):
+        pairs = 0
+        for case in cases(args.first_seed, args.seeds, torch.number):
             if args.only not in case["name"]:
                 continue
+            if "+" in case["name"]:
+                pairs += 1
+                if pairs % args.every:
+                    continue
             rows += 1
             report = torch.run(case)
             if "failed" in report:

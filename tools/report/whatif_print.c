@@ -32,6 +32,9 @@ static void json_baseline(struct vs_json *json, const struct vs_whatif *whatif)
 	vs_json_unsigned(json, "retries", e->stats.retries);
 	vs_json_unsigned(json, "cuda_allocations", e->stats.device_allocations);
 	vs_json_unsigned(json, "empty_caches", e->empty_caches);
+	vs_json_unsigned(json, "start_blocks", e->start_blocks);
+	vs_json_unsigned(json, "start_bytes", e->start_bytes);
+	vs_json_unsigned(json, "start_guessed_blocks", e->start_guessed);
 	vs_json_end(json);
 }
 
@@ -139,6 +142,25 @@ static void say_reasons(const struct vs_screen *screen, const struct vs_whatif *
 		vs_screen_text(screen, 4, "  - before torch 2.15 events do not tell their private pool");
 }
 
+/* A recording that begins within a job leaves open how its first blocks came to lie where they do. */
+static void say_start(const struct vs_screen *screen, const struct vs_replay_exactness *e)
+{
+	char bytes[VS_SIZE_MAX], blocks[VS_SIZE_MAX], guessed[VS_SIZE_MAX], sizes[96] = "";
+
+	if (!e->start_blocks)
+		return;
+	if (e->start_guessed)
+		snprintf(sizes, sizeof(sizes), "; the exact size of %s of them is a guess",
+		         vs_count_format(e->start_guessed, guessed));
+	vs_screen_text(
+	    screen, 2,
+	    "  %sThe state at the start is approximate:%s the recording begins with %s live in %s block%s. "
+	    "In which order they came, and where other settings would have put them, is not recorded%s.",
+	    vs_screen_style(screen, VS_YELLOW), vs_screen_style(screen, VS_PLAIN),
+	    vs_size_format(e->start_bytes, bytes), vs_count_format(e->start_blocks, blocks),
+	    e->start_blocks == 1 ? "" : "s", sizes);
+}
+
 static void text_baseline(const struct vs_screen *screen, const struct vs_whatif *whatif)
 {
 	const struct vs_replay_exactness *e = &whatif->exactness;
@@ -154,6 +176,8 @@ static void text_baseline(const struct vs_screen *screen, const struct vs_whatif
 	say_share(screen, "refused requests", e->ooms_exact, e->ooms);
 	fprintf(screen->out, "  %-24s %s allocated, %s reserved\n", "peak",
 	        vs_size_format(e->stats.allocated_peak, text), vs_size_format(e->stats.reserved_peak, other));
+	if (whatif->input.history)
+		say_start(screen, e);
 	if (!whatif->exact)
 		say_reasons(screen, whatif);
 	else if (!whatif->input.snapshot)
