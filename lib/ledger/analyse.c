@@ -234,15 +234,17 @@ static int summarise(struct analysis *a, struct vs_summary **ret_summary)
 		free(devices);
 		return -ENOMEM;
 	}
-	summary->pid = info->pid;
+	/* A trace made of a PyTorch snapshot is dated by its conversion, not by the job. */
+	summary->snapshot = vramshim_trace_fact(a->trace, "snapshot") != NULL;
+	summary->pid = summary->snapshot ? 0 : info->pid;
 	summary->rank = number_fact(a->trace, "rank");
 	summary->world_size = number_fact(a->trace, "world_size");
 	summary->host = text_fact(a->trace, "host");
 	summary->python = text_fact(a->trace, "python");
 	summary->torch = text_fact(a->trace, "torch");
 	summary->exit = how_it_ended(a, info);
-	summary->started_ns = info->started_ns;
-	if (a->counters.last_ns > info->started_mono_ns)
+	summary->started_ns = summary->snapshot ? 0 : info->started_ns;
+	if (!summary->snapshot && a->counters.last_ns > info->started_mono_ns)
 		summary->duration_ns = a->counters.last_ns - info->started_mono_ns;
 	summary->lost = info->lost;
 	summary->marks_dropped = a->counters.marks_dropped;

@@ -107,12 +107,13 @@ struct vs_device_summary {
 };
 
 struct vs_summary {
-	uint32_t pid;
+	uint32_t pid;                      /* 0 unknown */
+	bool snapshot;                     /* made of a PyTorch snapshot: no process, no times, no end */
 	int rank;                          /* -1 unknown */
 	int world_size;                    /* -1 unknown */
 	const char *host, *python, *torch; /* "" unknown */
 	enum vs_exit exit;
-	uint64_t started_ns;    /* CLOCK_REALTIME */
+	uint64_t started_ns;    /* CLOCK_REALTIME; 0 unknown */
 	uint64_t duration_ns;   /* from the start to the last event */
 	uint64_t lost;          /* events of all kinds that were not recorded */
 	uint64_t marks_dropped; /* marks beyond what is kept (times devices): 0 in every ordinary job */

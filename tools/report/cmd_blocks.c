@@ -38,7 +38,9 @@ struct command_line {
 
 static void csv_block(const struct vs_summary *summary, const struct vs_block *block)
 {
-	printf("%" PRIu32 ",%d,0x%" PRIx64 ",%" PRIu64 ",", summary->pid, block->device, block->address, block->size);
+	if (!summary->snapshot)
+		printf("%" PRIu32, summary->pid);
+	printf(",%d,0x%" PRIx64 ",%" PRIu64 ",", block->device, block->address, block->size);
 	vs_csv_field(stdout, vs_tag_name(block->tag));
 	putchar(',');
 	vs_csv_field(stdout, vs_detail_name(block->detail));
@@ -86,7 +88,7 @@ static void json(const struct vs_subjects *subjects, const char *at)
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		vs_json_object(&json, NULL);
-		vs_json_unsigned(&json, "pid", summary->pid);
+		vs_json_pid(&json, summary);
 		if (summary->rank >= 0)
 			vs_json_signed(&json, "rank", summary->rank);
 		else
@@ -123,14 +125,14 @@ static void text_device(const struct vs_screen *screen, const struct vs_summary 
 	static const enum vs_column kinds[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_RIGHT, VS_LEFT};
 	const struct vs_block **order = calloc(device->block_count + 1, sizeof(*order));
 	struct vs_table *table = vs_table_new("size,tag,allocated in,step,stack,address", kinds);
-	char size[VS_SIZE_MAX], count[VS_SIZE_MAX];
+	char size[VS_SIZE_MAX], count[VS_SIZE_MAX], who[VS_WHO_MAX];
 	uint64_t sum = 0, hidden = 0;
 
 	for (size_t i = 0; order && i < device->block_count; i++) {
 		order[i] = &device->blocks[i];
 		sum += device->blocks[i].size;
 	}
-	printf("%spid %" PRIu32 ", GPU %d, at %s: %s blocks, ", vs_screen_style(screen, VS_BOLD), summary->pid,
+	printf("%s%s, GPU %d, at %s: %s blocks, ", vs_screen_style(screen, VS_BOLD), vs_who(summary, who),
 	       device->index, line->at, vs_count_format(device->block_count, count));
 	printf("%s%s\n", vs_size_format(sum, size), vs_screen_style(screen, VS_PLAIN));
 	if (order)

@@ -84,12 +84,12 @@ static void text_frames(const struct vs_screen *screen, const struct vs_subject 
 static void text_top(const struct vs_screen *screen, const struct vs_subject *subject)
 {
 	const struct vs_summary *summary = subject->summary;
-	char size[VS_SIZE_MAX];
+	char size[VS_SIZE_MAX], who[VS_WHO_MAX];
 
 	for (size_t i = 0; i < summary->device_count; i++) {
 		const struct vs_device_summary *device = &summary->devices[i];
-		fprintf(screen->out, "%spid %" PRIu32 ", GPU %d, at the peak of %s allocated%s\n",
-		        vs_screen_style(screen, VS_BOLD), summary->pid, device->index,
+		fprintf(screen->out, "%s%s, GPU %d, at the peak of %s allocated%s\n",
+		        vs_screen_style(screen, VS_BOLD), vs_who(summary, who), device->index,
 		        vs_size_format(device->peak.allocated, size), vs_screen_style(screen, VS_PLAIN));
 		for (size_t j = 0; j < device->stack_count; j++) {
 			const struct vs_stack_bytes *stack = &device->stacks[j];
@@ -138,7 +138,7 @@ static void json_process(struct vs_json *json, const struct vs_subject *subject,
 	const struct vs_summary *summary = subject->summary;
 
 	vs_json_object(json, NULL);
-	vs_json_unsigned(json, "pid", summary->pid);
+	vs_json_pid(json, summary);
 	vs_json_array(json, "stacks");
 	if (id && vramshim_trace_stack(subject->process->trace, id)) {
 		vs_json_object(json, NULL);
@@ -181,13 +181,14 @@ static void print_json(const struct vs_subjects *subjects, uint32_t id)
 static void print_text(const struct vs_subjects *subjects, uint32_t id)
 {
 	struct vs_screen screen = vs_screen_on(stdout);
+	char who[VS_WHO_MAX];
 
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_subject *subject = &subjects->list[i];
 		if (!id) {
 			text_top(&screen, subject);
 		} else if (vramshim_trace_stack(subject->process->trace, id)) {
-			printf("pid %" PRIu32 ", stack %" PRIu32 "\n", subject->summary->pid, id);
+			printf("%s, stack %" PRIu32 "\n", vs_who(subject->summary, who), id);
 			text_frames(&screen, subject, id);
 		}
 	}

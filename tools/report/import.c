@@ -25,6 +25,7 @@ struct importer {
 	uint32_t main_thread;
 	uint32_t *frames, *stacks; /* the writer's ids, by index; 0: not written yet */
 	bool *native;              /* of a stack: no Python frame in it */
+	bool frees_tell;           /* stacks of frees are of who freed, not of who had allocated */
 };
 
 static uint32_t text(struct importer *im, const char *string)
@@ -93,7 +94,8 @@ static void append(struct importer *im, const struct vramshim_event *event, uint
 	bool elsewhere;
 
 	out.stack = import_stack(im, stack);
-	elsewhere = im->started && out.type == VRAMSHIM_TORCH_ALLOC && (!stack || im->native[stack]);
+	elsewhere = im->started && (!stack || im->native[stack]) &&
+	            (out.type == VRAMSHIM_TORCH_ALLOC || (out.type == VRAMSHIM_TORCH_FREE && im->frees_tell));
 	out.thread = im->main_thread + elsewhere;
 	vs_log_append(elsewhere ? im->backward : im->log, &out);
 }
@@ -267,6 +269,32 @@ static int import_device(struct importer *im, int device)
 	return r;
 }
 
+/* Several devices may use one address. Device addresses have 57 bits at most. */
+static uint64_t key_of(const struct vs_snapshot_event *event)
+{
+	return event->address ^ ((uint64_t)(uint32_t)(event->device + 1) << 57);
+}
+
+/* PyTorch records who freed only with context="all"; else it repeats with the free who had allocated. */
+static int find_what_frees_tell(struct importer *im)
+{
+	const struct vs_snapshot *s = im->snapshot;
+	struct vs_map made = {0}; /* address -> stack of the allocation */
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < s->event_count && !im->frees_tell; i++) {
+		const struct vs_snapshot_event *event = &s->events[i];
+		uint64_t stack;
+
+		if (event->action == VS_SNAPSHOT_ALLOC)
+			r = vs_map_set(&made, key_of(event), event->stack);
+		else if (event->action == VS_SNAPSHOT_FREE_COMPLETED && vs_map_take(&made, key_of(event), &stack))
+			im->frees_tell = event->stack && event->stack != stack;
+	}
+	vs_map_done(&made);
+	return r;
+}
+
 static int import_all(struct importer *im)
 {
 	const struct vs_snapshot *s = im->snapshot;
@@ -280,8 +308,11 @@ static int import_all(struct importer *im)
 	im->backward = vs_log_new(im->writer, im->main_thread + 1);
 	if (!im->frames || !im->stacks || !im->native || !im->log || !im->backward)
 		r = -ENOMEM;
+	if (r == 0)
+		r = find_what_frees_tell(im);
 	if (r == 0 && s->settings.present)
 		vs_writer_fact(im->writer, "env:PYTORCH_CUDA_ALLOC_CONF", s->settings.text);
+	vs_writer_fact(im->writer, "snapshot", "PyTorch");
 	for (int32_t device = 0; r == 0 && device < s->device_count; device++)
 		r = import_device(im, device);
 	vs_log_retire(im->log);

@@ -198,15 +198,20 @@ void vs_report_json(struct vs_json *json, const struct vs_subjects *subjects, co
 	vs_json_string(json, "schema", "vramshim/report/1");
 	vs_json_object(json, "run");
 	command_line(json, subjects);
-	vs_json_string(json, "started", vs_time_format(started, text));
-	vs_json_number(json, "duration_s", (ended - started) / 1e9);
+	if (started) {
+		vs_json_string(json, "started", vs_time_format(started, text));
+		vs_json_number(json, "duration_s", (ended - started) / 1e9);
+	} else { /* of a PyTorch snapshot */
+		vs_json_null(json, "started");
+		vs_json_null(json, "duration_s");
+	}
 	vs_json_end(json);
 	vs_json_array(json, "processes");
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_subject *subject = &subjects->list[i];
 		const struct vs_summary *summary = subject->summary;
 		vs_json_object(json, NULL);
-		vs_json_unsigned(json, "pid", summary->pid);
+		vs_json_pid(json, summary);
 		if (summary->rank >= 0)
 			vs_json_signed(json, "rank", summary->rank);
 		else
@@ -214,7 +219,10 @@ void vs_report_json(struct vs_json *json, const struct vs_subjects *subjects, co
 		vs_json_string(json, "host", summary->host);
 		vs_json_string(json, "python", summary->python);
 		vs_json_string(json, "torch", summary->torch);
-		vs_json_string(json, "exit", vs_exit_name(summary->exit));
+		if (summary->snapshot && summary->exit == VS_EXIT_CLEAN) /* it does not tell */
+			vs_json_null(json, "exit");
+		else
+			vs_json_string(json, "exit", vs_exit_name(summary->exit));
 		vs_json_unsigned(json, "lost", summary->lost);
 		vs_json_array(json, "devices");
 		for (size_t j = 0; j < summary->device_count; j++)

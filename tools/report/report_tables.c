@@ -36,9 +36,12 @@ void vs_report_overview(const struct vs_screen *screen, const struct vs_subjects
 				vs_table_cellf(table, "%d", summary->rank);
 			else
 				vs_table_cell(table, "-");
-			vs_table_cellf(table, "%" PRIu32, summary->pid);
+			if (summary->snapshot)
+				vs_table_cell(table, "-");
+			else
+				vs_table_cellf(table, "%" PRIu32, summary->pid);
 			vs_table_cellf(table, "%d", device->index);
-			vs_table_cell(table, vs_exit_name(summary->exit));
+			vs_table_cell(table, summary->snapshot ? "-" : vs_exit_name(summary->exit));
 			vs_table_cell(table, vs_size_format(device->max_allocated, size));
 			vs_table_cell(table, vs_size_format(device->max_reserved, size));
 			vs_table_cell(table, vs_size_format(device->max_device, size));

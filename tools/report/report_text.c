@@ -61,7 +61,7 @@ static void header(const struct vs_screen *screen, const struct vs_subject *subj
                    const struct vs_device_summary *device)
 {
 	const struct vs_summary *summary = subject->summary;
-	char command[1024] = "", line[1024], key[32], started[VS_TIME_MAX];
+	char command[1024] = "", line[1024], key[32], started[VS_TIME_MAX], who[VS_WHO_MAX];
 	size_t used = 0;
 
 	for (unsigned i = 0; used < sizeof(command); i++) {
@@ -79,15 +79,16 @@ static void header(const struct vs_screen *screen, const struct vs_subject *subj
 		fprintf(screen->out, "%s%s%s\n", vs_screen_style(screen, VS_BOLD), line,
 		        vs_screen_style(screen, VS_PLAIN));
 	}
-	used = snprintf(line, sizeof(line), "pid %" PRIu32, summary->pid);
+	used = snprintf(line, sizeof(line), "%s", vs_who(summary, who));
 	if (summary->rank >= 0)
 		used += snprintf(line + used, sizeof(line) - used, ", rank %d", summary->rank);
 	if (summary->world_size > 1)
 		used += snprintf(line + used, sizeof(line) - used, " of %d", summary->world_size);
 	if (summary->host[0])
 		used += snprintf(line + used, sizeof(line) - used, " on %.64s", summary->host);
-	used += snprintf(line + used, sizeof(line) - used, ", %s, %.1f s",
-	                 vs_time_format(summary->started_ns, started), summary->duration_ns / 1e9);
+	if (summary->started_ns)
+		used += snprintf(line + used, sizeof(line) - used, ", %s, %.1f s",
+		                 vs_time_format(summary->started_ns, started), summary->duration_ns / 1e9);
 	if (summary->torch[0])
 		used += snprintf(line + used, sizeof(line) - used, ", PyTorch %.64s", summary->torch);
 	if (summary->python[0])
@@ -137,7 +138,10 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 		               instant(&device->end, when, sizeof(when)),
 		               vs_size_format(device->end.allocated, allocated),
 		               vs_size_format(device->end.reserved, reserved));
-	if (summary->exit == VS_EXIT_CLEAN && summary->steps)
+	if (summary->exit == VS_EXIT_CLEAN && summary->snapshot)
+		vs_screen_text(screen, 0, "The history recorded in the snapshot has %" PRIu32 " optimizer step%s.",
+		               summary->steps, summary->steps == 1 ? "" : "s");
+	else if (summary->exit == VS_EXIT_CLEAN && summary->steps)
 		vs_screen_text(screen, 0, "The process ended in order after %" PRIu32 "%s optimizer step%s.",
 		               summary->steps, device->lost ? " recorded" : "", summary->steps == 1 ? "" : "s");
 	else if (summary->exit == VS_EXIT_CLEAN && !device->allocations)

@@ -2,6 +2,7 @@
 #include "subject.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,4 +131,21 @@ const char *vs_exit_name(enum vs_exit exit)
 	};
 
 	return names[exit];
+}
+
+const char *vs_who(const struct vs_summary *summary, char text[VS_WHO_MAX])
+{
+	if (summary->snapshot)
+		snprintf(text, VS_WHO_MAX, "PyTorch snapshot");
+	else
+		snprintf(text, VS_WHO_MAX, "pid %" PRIu32, summary->pid);
+	return text;
+}
+
+void vs_json_pid(struct vs_json *json, const struct vs_summary *summary)
+{
+	if (summary->snapshot)
+		vs_json_null(json, "pid");
+	else
+		vs_json_unsigned(json, "pid", summary->pid);
 }

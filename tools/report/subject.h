@@ -5,6 +5,7 @@
 #ifndef VS_REPORT_SUBJECT_H
 #define VS_REPORT_SUBJECT_H
 
+#include "common/json.h"
 #include "ledger/analyse.h"
 #include "run.h"
 #include "symbol/symbol.h"
@@ -29,6 +30,12 @@ void vs_subjects_close(struct vs_subjects *subjects);
 /* The device to show first: where memory ran out, else the fullest. NULL if no process used any. */
 const struct vs_device_summary *vs_subjects_worst(const struct vs_subjects *subjects,
                                                   const struct vs_subject **ret_subject);
+
+#define VS_WHO_MAX 32
+/* "pid 123", or "PyTorch snapshot". Returns `text`. */
+const char *vs_who(const struct vs_summary *summary, char text[VS_WHO_MAX]);
+/* "pid": null where it is not known. */
+void vs_json_pid(struct vs_json *json, const struct vs_summary *summary);
 
 /* "clean", "killed", "oom", "running". */
 const char *vs_exit_name(enum vs_exit exit);
