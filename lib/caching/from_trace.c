@@ -21,6 +21,7 @@ struct converter {
 	size_t count, capacity;
 	struct vs_map outside;  /* addresses of device memory that is not PyTorch's -> size */
 	struct vs_map segments; /* ... that is -> size */
+	struct vs_map mapped;   /* addresses of pages mapped into address ranges -> size */
 	struct vs_map open;     /* thread -> index of the cudaMalloc that its next PyTorch event tells about */
 	bool torch;             /* PyTorch events seen */
 };
@@ -105,8 +106,10 @@ static int on_cuda_alloc(struct converter *c, const struct vramshim_event *event
 {
 	int r;
 
-	if (event->memory == VRAMSHIM_MEMORY_MAPPED)
-		return on_mapped(c, event, VS_REPLAY_SEGMENT_MAP);
+	if (event->memory == VRAMSHIM_MEMORY_MAPPED) {
+		r = vs_map_set(&c->mapped, event->address, event->size);
+		return r < 0 ? r : on_mapped(c, event, VS_REPLAY_SEGMENT_MAP);
+	}
 	if (event->memory != VRAMSHIM_MEMORY_DEVICE && event->memory != VRAMSHIM_MEMORY_ARRAY)
 		return 0;
 	r = settle(c, event->thread, 0);
@@ -121,7 +124,9 @@ static int on_cuda_free(struct converter *c, const struct vramshim_event *event)
 	int r;
 
 	if (event->memory == VRAMSHIM_MEMORY_MAPPED)
-		return on_mapped(c, event, VS_REPLAY_SEGMENT_UNMAP);
+		return vs_map_take(&c->mapped, event->address, &sized.size)
+		           ? on_mapped(c, &sized, VS_REPLAY_SEGMENT_UNMAP)
+		           : 0;
 	if (event->memory != VRAMSHIM_MEMORY_DEVICE && event->memory != VRAMSHIM_MEMORY_ARRAY)
 		return 0;
 	r = settle(c, event->thread, 0);
@@ -136,7 +141,8 @@ static int on_cuda_free(struct converter *c, const struct vramshim_event *event)
 
 static int on_event(struct converter *c, const struct vramshim_event *event)
 {
-	if (event->device != c->device)
+	/* A call that frees names no device: whose memory it is, the address tells. */
+	if (event->device != c->device && (event->type != VRAMSHIM_CUDA_FREE || event->device >= 0))
 		return 0;
 	switch (event->type) {
 	case VRAMSHIM_TORCH_ALLOC:
@@ -206,6 +212,7 @@ int vs_trace_recording(struct vramshim_trace *trace, int device, struct vs_trace
 		r = on_event(&c, &event);
 	vs_map_done(&c.outside);
 	vs_map_done(&c.segments);
+	vs_map_done(&c.mapped);
 	vs_map_done(&c.open);
 	if (r == 0 && !c.torch)
 		r = -ENOENT;
