@@ -41,6 +41,7 @@ struct vs_oom {
 	uint64_t numbers[VS_OOM_NUMBERS]; /* VS_OOM_UNKNOWN where there is none */
 	unsigned other_processes;         /* named */
 	bool own_guessed; /* a named process is taken for this one: seen from a container, pids differ */
+	bool expandable;  /* expandable segments are known to be on */
 	bool absurd;      /* more than 2^60 bytes were asked for */
 };
 

@@ -5,9 +5,14 @@
 
 enum vs_oom_answer vs_oom_enough(const struct vs_oom *oom, uint64_t saves)
 {
+	const uint64_t *n = oom->numbers;
+
 	if (saves == VS_OOM_UNKNOWN || !vs_oom_knows(oom, VS_OOM_SHORTFALL))
 		return VS_OOM_MAYBE;
-	return saves >= oom->numbers[VS_OOM_SHORTFALL] ? VS_OOM_YES : VS_OOM_NO;
+	if (saves < n[VS_OOM_SHORTFALL])
+		return VS_OOM_NO;
+	/* In between it depends on how far what is reserved and unallocated is in pieces. */
+	return saves + n[VS_OOM_FREE] >= n[VS_OOM_REQUEST] ? VS_OOM_YES : VS_OOM_MAYBE;
 }
 
 static struct vs_oom_remedy *add(struct vs_oom_remedies *remedies, const char *name, const char *what)
@@ -33,7 +38,7 @@ static void expandable(const struct vs_oom *oom, struct vs_oom_remedies *remedie
 {
 	struct vs_oom_remedy *remedy;
 
-	if (!vs_oom_knows(oom, VS_OOM_UNALLOCATED) || oom->source == VS_OOM_XLA)
+	if (!vs_oom_knows(oom, VS_OOM_UNALLOCATED) || oom->source == VS_OOM_XLA || oom->expandable)
 		return;
 	remedy =
 	    add(remedies, "expandable_segments",

@@ -2,7 +2,8 @@
  *
  * Writes a small trace for the tests of the command line: make_trace FILE [SCENARIO]. A job of three steps with
  * weights, an optimizer, and activations of 16 MiB a step; "killed" stops in the third step, "running" stays there
- * until its standard input ends, "oom" runs out of memory in it, "capped" loses events to the size limit. "frozen"
+ * until its standard input ends, "oom" runs out of memory in it by one
+ * large request, "full" by many, "capped" loses events to the size limit. "frozen"
  * has an optimizer for few of the weights, "inference" has none, "cuda" never asks PyTorch for memory, "unattributed"
  * has a library's memory without a stack beside PyTorch's. Prints the allocated peak in bytes.
  */
@@ -166,6 +167,12 @@ int main(int argc, char **argv)
 			break;
 		if (step == STEPS - 1 && !strcmp(scenario, "oom")) {
 			torch_event(&job, VRAMSHIM_TORCH_OOM, 0, 2048 * MIB, at_forward);
+			break;
+		}
+		if (step == STEPS - 1 && !strcmp(scenario, "full")) {
+			for (unsigned i = 0; i < 31; i++)
+				allocate(&job, 16 * MIB, at_forward);
+			torch_event(&job, VRAMSHIM_TORCH_OOM, 0, 16 * MIB, at_forward);
 			break;
 		}
 		if (strcmp(scenario, "inference"))

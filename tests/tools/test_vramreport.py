@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 VRAMREPORT, MAKE_TRACE = map(os.path.abspath, sys.argv[1:3])
-COMMANDS = ("report", "blocks", "stacks", "dump")
+COMMANDS = ("report", "blocks", "stacks", "oom", "dump")
 
 
 def run(*arguments, status=0, **variables):
@@ -132,7 +132,45 @@ class OomMessage(Case):
         self.refused("oom", "--message", self.folder / "absent", names=["absent"])
         self.refused("oom", "--message", self.folder, names=[str(self.folder)])
         self.refused("oom", "--message", names=["--message", "value"])
-        self.refused("oom", names=["--message"])
+        self.refused("oom", "--message", self.folder / "log", self.folder, names=["choose one"])
+
+
+class OomRun(Case):
+    def test_post_mortem(self):
+        path, _ = self.trace("oom")
+        text = run("oom", path, status=1).stdout
+        for words in ("Out of memory: request_too_large", "in the forward of step 2: 2.00 GiB", "256.00 MiB optimizer"):
+            self.assertIn(words, text)
+        answer = json.loads(run("oom", path, "--json", status=1).stdout)
+        self.assertEqual(answer["cause"], "request_too_large")
+        self.assertEqual(answer["request_bytes"], 2 << 30)
+        self.assertEqual(answer["total_bytes"], 1 << 30)
+        self.assertEqual(answer["allocated_bytes"], 400 << 20)
+        self.assertEqual(answer["unallocated_bytes"], answer["reserved_bytes"] - answer["allocated_bytes"])
+        saves = [remedy["saves_bytes"] for remedy in answer["remedies"] if remedy["saves_bytes"] is not None]
+        self.assertEqual(saves, sorted(saves, reverse=True))
+        (offload,) = [remedy for remedy in answer["remedies"] if remedy["name"] == "offload"]
+        self.assertEqual((offload["saves_bytes"], offload["enough"]), (256 << 20, False))
+
+    def test_fragmentation(self):
+        path, _ = self.trace("full")
+        answer = json.loads(run("oom", path, "--json", status=1).stdout)
+        self.assertEqual((answer["cause"], answer["shortfall_bytes"]), ("fragmentation", 0))
+        (remedy,) = [remedy for remedy in answer["remedies"] if remedy["name"] == "expandable_segments"]
+        self.assertEqual(remedy["saves_bytes"], answer["unallocated_bytes"])
+        # What frees a whole request's worth is enough; what frees less may be.
+        self.assertTrue(answer["remedies"][0]["enough"])
+
+    def test_brief(self):
+        path, _ = self.trace("oom")
+        lines = run("oom", "--brief", self.run_folder, status=1).stdout.splitlines()
+        self.assertLessEqual(len(lines), 25)
+        self.assertNotIn("", lines)
+
+    def test_none(self):
+        path, _ = self.trace("clean")
+        self.assertIn("did not run out", run("oom", path).stdout)
+        self.assertIsNone(self.json("oom", path)["cause"])
 
 
 class Input(Case):

@@ -8,19 +8,27 @@
 #include "common/message.h"
 #include "oom.h"
 
-static const char help[] =
-    "Usage: vramreport oom --message FILE|-\n"
-    "\n"
-    "Why memory ran out and what would have helped, from the text of the error alone: of\n"
-    "PyTorch, JAX, TensorFlow or CUDA, with whatever log is around it. The last error counts.\n"
-    "\n"
-    "      --message FILE  read FILE; - is standard input\n"
-    "      --json          one JSON object (schema vramshim/oom/1)\n"
-    "  -h, --help          show this text\n"
-    "\n"
-    "Exit status: 1 memory ran out, 0 it did not, 2 bad usage or unreadable input.\n";
+static const char help[] = "Usage: vramreport oom [OPTION]... RUN\n"
+                           "       vramreport oom [OPTION]... --message FILE|-\n"
+                           "\n"
+                           "Why memory ran out and what would have helped: from a run (or a PyTorch snapshot), with\n"
+                           "what the memory held at that moment and what a replay of the allocator proves; or from\n"
+                           "the text of the error alone, of PyTorch, JAX, TensorFlow or CUDA, with whatever log is\n"
+                           "around it. The last error counts.\n"
+                           "\n"
+                           "      --brief         25 lines at most\n"
+                           "      --message FILE  read the error's text from FILE; - is standard input\n"
+                           "      --json          one JSON object (schema vramshim/oom/1)\n"
+                           "  -h, --help          show this text\n"
+                           "\n"
+                           "Exit status: 1 memory ran out, 0 it did not, 2 bad usage or unreadable input.\n";
 
-enum { OPTION_MESSAGE = VS_OPTION_FIRST, OPTION_JSON };
+enum { OPTION_MESSAGE = VS_OPTION_FIRST, OPTION_BRIEF, OPTION_JSON };
+
+struct command_line {
+	const char *message;
+	bool brief, json;
+};
 
 static void print(const struct vs_oom_case *c)
 {
@@ -32,36 +40,75 @@ static void print(const struct vs_oom_case *c)
 	vs_oom_print_remedies(&screen, c, VS_OOM_REMEDIES_MAX);
 }
 
-static void print_json(const struct vs_oom_case *c)
+static void print_json_of(const struct vs_oom_case *c, bool found)
 {
 	struct vs_json json = vs_json_on(stdout);
 
 	vs_json_object(&json, NULL);
 	vs_json_string(&json, "schema", "vramshim/oom/1");
-	vs_oom_json(&json, c);
+	vs_oom_json(&json, c, found);
 	vs_json_end(&json);
+}
+
+static void print_json(const struct vs_oom_case *c)
+{
+	print_json_of(c, true);
+}
+
+static int from_message(const struct command_line *line)
+{
+	struct vs_oom_case found;
+
+	if (vs_oom_case_message(line->message, &found) < 0)
+		return VS_ANSWER_NONE;
+	if (line->json)
+		print_json(&found);
+	else
+		print(&found);
+	return VS_ANSWER_NO;
+}
+
+static int from_run(const char *path, const struct command_line *line)
+{
+	struct vs_screen screen = vs_screen_on(stdout);
+	struct vs_oom_post post;
+	bool found;
+
+	if (vs_oom_post_open(path, &post) < 0)
+		return VS_ANSWER_NONE;
+	found = post.subject;
+	if (line->json)
+		print_json_of(&post.c, found);
+	else if (found)
+		vs_oom_post_print(&screen, &post, line->brief);
+	else
+		puts("Memory did not run out in this run.");
+	vs_oom_post_close(&post);
+	return found ? VS_ANSWER_NO : VS_ANSWER_YES;
 }
 
 int vs_cmd_oom(int argc, char **argv)
 {
 	static const struct option options[] = {
 	    {"message", required_argument, NULL, OPTION_MESSAGE},
+	    {"brief", no_argument, NULL, OPTION_BRIEF},
 	    {"json", no_argument, NULL, OPTION_JSON},
 	    {"help", no_argument, NULL, 'h'},
 	    {0},
 	};
-	const char *message = NULL;
-	struct vs_oom_case found;
-	bool json = false;
+	struct command_line line = {0};
 	int option;
 
 	while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
 		switch (option) {
 		case OPTION_MESSAGE:
-			message = optarg;
+			line.message = optarg;
+			break;
+		case OPTION_BRIEF:
+			line.brief = true;
 			break;
 		case OPTION_JSON:
-			json = true;
+			line.json = true;
 			break;
 		case 'h':
 			fputs(help, stdout);
@@ -70,15 +117,12 @@ int vs_cmd_oom(int argc, char **argv)
 			return vs_option_problem(option, argv);
 		}
 	}
-	if (!message) {
-		vs_complain("oom: no --message FILE given: see vramreport oom --help");
+	if (line.message && optind < argc) {
+		vs_complain("oom: %s and --message: choose one", argv[optind]);
 		return VS_ANSWER_NONE;
 	}
-	if (vs_oom_case_message(message, &found) < 0)
-		return VS_ANSWER_NONE;
-	if (json)
-		print_json(&found);
-	else
-		print(&found);
-	return VS_ANSWER_NO;
+	if (line.message)
+		return from_message(&line);
+	const char *path = vs_operand_run(argc, argv);
+	return path ? from_run(path, &line) : VS_ANSWER_NONE;
 }

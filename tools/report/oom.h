@@ -9,6 +9,7 @@
 #include "common/screen.h"
 #include "oom/oom.h"
 #include "oom/remedies.h"
+#include "subject.h"
 
 /* One out-of-memory error and what there is to say about it. */
 struct vs_oom_case {
@@ -16,6 +17,35 @@ struct vs_oom_case {
 	enum vs_oom_cause cause;
 	struct vs_oom_remedies remedies;
 };
+
+enum vs_oom_replay {
+	VS_OOM_NOT_REPLAYED, /* why: vs_oom_post.not_replayed */
+	VS_OOM_SERVED,       /* with expandable segments the request gets its memory */
+	VS_OOM_REFUSED,      /* ... or does not */
+};
+
+/* An error found in a run. */
+struct vs_oom_post {
+	struct vs_oom_case c;
+	struct vs_subjects subjects;
+	const struct vs_subject *subject; /* NULL: no error in the run */
+	const struct vs_device_summary *device;
+	const struct vs_oom_event *event; /* NULL: CUDA refused somebody else than PyTorch's allocator */
+	const char *entry;                /* ... the function that was called */
+	uint32_t stack;                   /* that asked; 0 unknown */
+	size_t errors;                    /* in the whole run */
+	struct vs_stack_bytes *holders;   /* live at that moment, by stack and tag, descending */
+	size_t holder_count;
+	enum vs_oom_replay replay;
+	const char *not_replayed; /* static */
+	uint64_t replayed_bytes;  /* the reserved peak of the whole run so */
+};
+
+/* Open a run, find the error to talk about: the one that ended a process, else the last. Says what is wrong. */
+int vs_oom_post_open(const char *path, struct vs_oom_post *ret_post);
+void vs_oom_post_close(struct vs_oom_post *post);
+/* For people, there must be an error. `brief`: 25 lines at most. */
+void vs_oom_post_print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief);
 
 /* The last error in the text of the file `path`, "-" standard input. Says what is wrong and returns a negative errno;
  * -ENODATA: the text has no such error. */
@@ -28,7 +58,7 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 /* At most `most` of what helps. */
 void vs_oom_print_remedies(const struct vs_screen *screen, const struct vs_oom_case *c, size_t most);
 
-/* The keys of the object that is open: all but "schema". */
-void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c);
+/* The keys of the object that is open: all but "schema". Not found: no cause. */
+void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c, bool found);
 
 #endif

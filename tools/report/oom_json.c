@@ -25,7 +25,7 @@ static void remedy_json(struct vs_json *json, const struct vs_oom_remedy *remedy
 	vs_json_end(json);
 }
 
-void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c)
+void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c, bool found)
 {
 	static const char *const sources[] = {
 	    [VS_OOM_PYTORCH] = "pytorch",
@@ -51,8 +51,8 @@ void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c)
 	    {"shortfall_bytes", VS_OOM_SHORTFALL},
 	};
 
-	vs_json_string(json, "cause", vs_oom_cause_name(c->cause));
-	vs_json_string(json, "source", sources[c->oom.source]);
+	vs_json_string(json, "cause", found ? vs_oom_cause_name(c->cause) : NULL);
+	vs_json_string(json, "source", found ? sources[c->oom.source] : NULL);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		number(json, numbers[i].key, c->oom.numbers[numbers[i].number]);
 	vs_json_array(json, "remedies");

@@ -199,15 +199,22 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 void vs_oom_print_remedies(const struct vs_screen *screen, const struct vs_oom_case *c, size_t most)
 {
 	static const char *const answers[] = {
-	    [VS_OOM_NO] = "not enough", [VS_OOM_YES] = "enough", [VS_OOM_MAYBE] = ""};
-	char size[VS_SIZE_MAX];
+	    [VS_OOM_NO] = " (not enough)", [VS_OOM_YES] = " (enough)", [VS_OOM_MAYBE] = ""};
+	bool brief = most < VS_OOM_REMEDIES_MAX;
+	char size[VS_SIZE_MAX], line[512], fit[512];
 
 	for (size_t i = 0; i < c->remedies.count && i < most; i++) {
 		const struct vs_oom_remedy *remedy = &c->remedies.list[i];
 		if (remedy->saves == VS_OOM_UNKNOWN)
-			vs_screen_text(screen, 4, "  - %s.", remedy->what);
+			snprintf(line, sizeof(line), "  - %s", remedy->what);
 		else
-			vs_screen_text(screen, 25, "  %10s  %-10s %s.", vs_size_format(remedy->saves, size),
-			               answers[remedy->enough], remedy->what);
+			snprintf(line, sizeof(line), "  - %s%s: %s", vs_size_format(remedy->saves, size),
+			         answers[remedy->enough], remedy->what);
+		if (brief) {
+			vs_text_fit(screen, line, screen->width, VS_CUT_END, fit, sizeof(fit));
+			fprintf(screen->out, "%s\n", fit);
+		} else {
+			vs_screen_text(screen, 4, "%s.", line);
+		}
 	}
 }

@@ -31,8 +31,7 @@ static const char *share(uint64_t part, uint64_t whole, char *text, size_t size)
 	return text;
 }
 
-/* "in the backward of step 2", "while setting up". */
-static const char *instant(const struct vs_point *point, char *text, size_t size)
+const char *vs_report_instant(const struct vs_point *point, char *text, size_t size)
 {
 	if (point->phase == VS_PHASE_SETUP)
 		snprintf(text, size, "while setting up, before the first step");
@@ -118,7 +117,7 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 			         vs_size_format(oom->free, available));
 		vs_screen_text(screen, 0,
 		               "%sOut of memory%s%s %s: %s were asked for; PyTorch held %s, %s of it allocated%s%s.",
-		               red, plain, oom->caught ? after : "", instant(&oom->at, when, sizeof(when)),
+		               red, plain, oom->caught ? after : "", vs_report_instant(&oom->at, when, sizeof(when)),
 		               vs_size_format(oom->requested, asked), vs_size_format(oom->at.reserved, reserved),
 		               vs_size_format(oom->at.allocated, allocated), piece, left);
 		vs_report_stack(screen, subject, oom->stack);
@@ -126,16 +125,16 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 			vs_screen_text(screen, 0, "That was the last of %zu times.", device->oom_count);
 	}
 	if (summary->exit == VS_EXIT_KILLED)
-		vs_screen_text(screen, 0,
-		               "%sNo end was recorded%s: the process was killed, or its trace is cut. The last "
-		               "event, %.1f s after "
-		               "the start, was %s, with %s allocated and %s reserved.",
-		               red, plain, summary->duration_ns / 1e9, instant(&device->end, when, sizeof(when)),
-		               vs_size_format(device->end.allocated, allocated),
-		               vs_size_format(device->end.reserved, reserved));
+		vs_screen_text(
+		    screen, 0,
+		    "%sNo end was recorded%s: the process was killed, or its trace is cut. The last "
+		    "event, %.1f s after "
+		    "the start, was %s, with %s allocated and %s reserved.",
+		    red, plain, summary->duration_ns / 1e9, vs_report_instant(&device->end, when, sizeof(when)),
+		    vs_size_format(device->end.allocated, allocated), vs_size_format(device->end.reserved, reserved));
 	if (summary->exit == VS_EXIT_RUNNING)
 		vs_screen_text(screen, 0, "It is still running, now %s, with %s allocated and %s reserved.",
-		               instant(&device->end, when, sizeof(when)),
+		               vs_report_instant(&device->end, when, sizeof(when)),
 		               vs_size_format(device->end.allocated, allocated),
 		               vs_size_format(device->end.reserved, reserved));
 	if (summary->exit == VS_EXIT_CLEAN && summary->snapshot)
@@ -195,7 +194,7 @@ static void answer(const struct vs_screen *screen, const struct vs_device_summar
 		         share(peak->allocated, device->total, part, sizeof(part)));
 	vs_screen_text(screen, 0, "%sPeak allocated %s%s%s, %s%s.", vs_screen_style(screen, VS_BOLD),
 	               vs_size_format(peak->allocated, allocated), vs_screen_style(screen, VS_PLAIN), of,
-	               instant(peak, when, sizeof(when)), made_of);
+	               vs_report_instant(peak, when, sizeof(when)), made_of);
 	if (device->max_allocated > peak->allocated)
 		vs_screen_text(screen, 0,
 		               "PyTorch's own peak was %s: that moment was not recorded (see the lost events below), "

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The post-mortem as people read it.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/size.h"
+#include "frames.h"
+#include "oom.h"
+#include "report.h"
+
+/* For a job's stderr: what fits beside its own traceback. */
+#define BRIEF_LINES 25
+
+static void headline(const struct vs_screen *screen, const struct vs_oom_post *post)
+{
+	const struct vs_summary *summary = post->subject->summary;
+	char when[64] = "", asked[VS_SIZE_MAX], rank[32] = "";
+
+	if (summary->rank >= 0)
+		snprintf(rank, sizeof(rank), ", rank %d", summary->rank);
+	if (!post->event) {
+		vs_screen_text(screen, 0,
+		               "pid %" PRIu32
+		               "%s, GPU %d: CUDA refused %s to %.64s, which PyTorch's allocator did not call: "
+		               "a library's own memory, or a context.",
+		               summary->pid, rank, post->device->index,
+		               vs_size_format(post->c.oom.numbers[VS_OOM_REQUEST], asked),
+		               post->entry ? post->entry : "an unknown caller");
+		return;
+	}
+	vs_screen_text(screen, 0, "pid %" PRIu32 "%s, GPU %d, %s: %s were asked for.%s%s", summary->pid, rank,
+	               post->device->index, vs_report_instant(&post->event->at, when, sizeof(when)),
+	               vs_size_format(post->event->requested, asked),
+	               post->event->caught ? " The job caught the error and went on." : "",
+	               post->errors > 1 ? " The last of several." : "");
+}
+
+static void by_tag(const struct vs_screen *screen, const struct vs_oom_post *post)
+{
+	const struct vs_point *at = &post->event->at;
+	char text[512] = "", size[VS_SIZE_MAX];
+	bool said[VS_TAG_COUNT] = {false};
+	size_t used = 0;
+
+	for (unsigned i = 0; i < VS_TAG_COUNT && used < sizeof(text); i++) {
+		unsigned most = VS_TAG_COUNT;
+		for (unsigned j = 0; j < VS_TAG_COUNT; j++) {
+			if (!said[j] && at->tags[j] && (most == VS_TAG_COUNT || at->tags[j] > at->tags[most]))
+				most = j;
+		}
+		if (most == VS_TAG_COUNT)
+			break;
+		said[most] = true;
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s", used ? ", " : "",
+		                         vs_tag_name(most), vs_size_format(at->tags[most], size));
+	}
+	vs_screen_text(screen, 2, "Allocated then: %s.", used ? text : "nothing");
+}
+
+static void holders(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief)
+{
+	size_t most = brief ? 3 : 8;
+	char size[VS_SIZE_MAX], line[1024], fit[1024];
+
+	if (!brief && post->holder_count)
+		vs_screen_title(screen, "Who holds it: call stacks");
+	for (size_t i = 0; i < post->holder_count && i < most; i++) {
+		const struct vs_stack_bytes *holder = &post->holders[i];
+		const struct vs_frame *frames;
+		struct vs_telling telling = {0};
+		size_t count, used;
+
+		used = (size_t)snprintf(line, sizeof(line), "%s %s, %" PRIu64 " block%s",
+		                        vs_size_format(holder->bytes, size),
+		                        holder->detail ? vs_detail_path(holder->detail) : vs_tag_name(holder->tag),
+		                        holder->blocks, holder->blocks == 1 ? "" : "s");
+		if (!brief) {
+			fprintf(screen->out, "  %s, stack %" PRIu32 "\n", line, holder->stack);
+			vs_report_stack(screen, post->subject, holder->stack);
+			continue;
+		}
+		if (vs_symbol_stack(post->subject->symbols, holder->stack, &frames, &count) == 0)
+			vs_frames_telling(frames, count, &telling);
+		for (unsigned j = 0; j < telling.count && used < sizeof(line); j++)
+			used += (size_t)snprintf(line + used, sizeof(line) - used, "%s%s", j ? " < " : ": ",
+			                         telling.frames[j]);
+		vs_text_fit(screen, line, screen->width - 2, VS_CUT_END, fit, sizeof(fit));
+		fprintf(screen->out, "  %s\n", fit);
+	}
+}
+
+static void evidence(const struct vs_screen *screen, const struct vs_oom_post *post)
+{
+	char needs[VS_SIZE_MAX], total[VS_SIZE_MAX];
+
+	if (!post->event)
+		return;
+	vs_size_format(post->replayed_bytes, needs);
+	if (post->replay == VS_OOM_SERVED)
+		vs_screen_text(
+		    screen, 0,
+		    "Replayed with expandable segments, this run gets past this point: it needs %s of the card's "
+		    "%s.",
+		    needs, vs_size_format(post->device->total, total));
+	else if (post->replay == VS_OOM_REFUSED)
+		vs_screen_text(screen, 0, "Replayed with expandable segments, this run is out of memory as well.");
+	else
+		vs_screen_text(screen, 0, "What expandable segments would do was not replayed: %s.",
+		               post->not_replayed);
+}
+
+static void print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief)
+{
+	vs_oom_print_cause(screen, &post->c);
+	headline(screen, post);
+	if (post->stack && !brief)
+		vs_report_stack(screen, post->subject, post->stack);
+	vs_oom_print_numbers(screen, &post->c);
+	if (post->event) {
+		if (!brief)
+			vs_screen_title(screen, "What the memory held");
+		by_tag(screen, post);
+		holders(screen, post, brief);
+	}
+	if (!brief)
+		vs_screen_title(screen, "What helps");
+	evidence(screen, post);
+	vs_oom_print_remedies(screen, &post->c, brief ? 5 : VS_OOM_REMEDIES_MAX);
+}
+
+void vs_oom_post_print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief)
+{
+	struct vs_screen own = *screen;
+	unsigned lines = 0;
+	char *text = NULL;
+	size_t size = 0;
+
+	own.out = brief ? open_memstream(&text, &size) : screen->out;
+	if (!own.out)
+		return;
+	print(&own, post, brief);
+	if (!brief)
+		return;
+	if (fclose(own.out) == 0) {
+		/* Blank lines are for those who have room. */
+		for (char *line = text, *end; lines < BRIEF_LINES && (end = strchr(line, '\n')); line = end + 1) {
+			if (end == line)
+				continue;
+			fwrite(line, 1, (size_t)(end + 1 - line), screen->out);
+			lines++;
+		}
+	}
+	free(text);
+}
