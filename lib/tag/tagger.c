@@ -104,6 +104,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	}
 	life = (struct vs_life){
 	    .site = &block->site,
+	    .size = block->size,
 	    .context = (enum vs_context)block->context,
 	    .phase = born->phase,
 	    .freed = event && freed_by != VS_CONTEXT_EXIT,
@@ -120,13 +121,13 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	verdict = vs_verdict(&life);
 	if (life.freed && life.same_epoch)
 		history->freed_in_phase++;
-	if (verdict.settled) {
+	if (verdict.settled && !verdict.alone) {
 		bool is_short = life.freed && life.same_epoch;
 
 		history->last[is_short].tag = (uint8_t)verdict.tag;
 		history->last[is_short].detail = (uint8_t)verdict.detail;
 		history->last[is_short].known = true;
-	} else if (history->last[life.short_lived].known) {
+	} else if (!verdict.settled && history->last[life.short_lived].known) {
 		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
 		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
 	}

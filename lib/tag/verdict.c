@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include "tag/verdict.h"
 
+/* Bytes of cuBLAS's workspace ":4096:2:16:8": what PyTorch gives each handle before Hopper, where
+ * CUBLAS_WORKSPACE_CONFIG says nothing else (ATen/cuda/CublasHandlePool.cpp). */
+#define CUBLAS_WORKSPACE ((UINT64_C(4096) * 2 + 16 * 8) << 10)
+
 static struct vs_verdict sure(enum vs_tag tag)
 {
-	return (struct vs_verdict){tag, VS_DETAIL_NONE, true};
+	return (struct vs_verdict){.tag = tag, .detail = VS_DETAIL_NONE, .settled = true};
 }
 
 static struct vs_verdict sure_detail(enum vs_detail detail)
 {
-	return (struct vs_verdict){vs_detail_tag(detail), detail, true};
+	return (struct vs_verdict){.tag = vs_detail_tag(detail), .detail = detail, .settled = true};
 }
 
 static struct vs_verdict guess(struct vs_verdict verdict)
@@ -175,9 +179,26 @@ static struct vs_verdict by_context(const struct vs_life *life)
 	return made_by_job(life);
 }
 
+/* Where native frames are not recorded, the workspace looks like an output of the operator that was the first to need
+ * it; but it is never freed, and its size is an odd one. */
+static bool is_workspace(const struct vs_life *life)
+{
+	if (life->size != CUBLAS_WORKSPACE || life->freed || life->site->role != VS_ROLE_NONE)
+		return false;
+	if (life->site->context == VS_CONTEXT_EMPTY)
+		return life->phase == VS_PHASE_SETUP || life->forwards;
+	return life->context == VS_CONTEXT_FORWARD && life->forwards && life->backwards;
+}
+
 struct vs_verdict vs_verdict(const struct vs_life *life)
 {
 	struct vs_verdict verdict;
+
+	if (is_workspace(life)) {
+		verdict = sure_detail(VS_DETAIL_WORKSPACE_CUBLAS);
+		verdict.alone = true;
+		return verdict;
+	}
 
 	switch ((enum vs_role)life->site->role) {
 	case VS_ROLE_CUBLAS:

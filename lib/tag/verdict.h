@@ -13,6 +13,7 @@
 
 struct vs_life {
 	const struct vs_site *site;   /* of the allocation */
+	uint64_t size;                /* bytes */
 	enum vs_context context;      /* ... vs_phases_context(): what an empty stack means is decided */
 	enum vs_phase phase;          /* ... */
 	bool freed;                   /* by the job; what the interpreter frees while it exits lived to the end */
@@ -33,6 +34,7 @@ struct vs_verdict {
 	enum vs_tag tag;
 	enum vs_detail detail;
 	bool settled; /* the future can not change it; else it is only the best guess */
+	bool alone;   /* and says nothing of other blocks of its stack */
 };
 
 struct vs_verdict vs_verdict(const struct vs_life *life);

@@ -244,19 +244,26 @@ static void end(void)
 	vs_tagger_free(s.tagger);
 }
 
-static void feed(enum vramshim_event_type type, unsigned block, struct vs_site site, uint32_t stack)
+static void feed_sized(enum vramshim_event_type type, unsigned block, struct vs_site site, uint32_t stack,
+                       uint32_t thread, uint64_t size)
 {
-	bool backward = site.context == VS_CONTEXT_BACKWARD || site.context == VS_CONTEXT_RECOMPUTE;
 	struct vramshim_event event = {
 	    .type = type,
-	    .thread = backward ? AUTOGRAD : MAIN,
+	    .thread = thread,
 	    .sequence = ++s.sequence,
 	    .address = (uint64_t)block << 9,
-	    .size = 512,
+	    .size = size,
 	    .stack = stack,
 	};
 
 	assert_int_equal(vs_tagger_event(s.tagger, &event, &site), 0);
+}
+
+static void feed(enum vramshim_event_type type, unsigned block, struct vs_site site, uint32_t stack)
+{
+	bool backward = site.context == VS_CONTEXT_BACKWARD || site.context == VS_CONTEXT_RECOMPUTE;
+
+	feed_sized(type, block, site, stack, backward ? AUTOGRAD : MAIN, 512);
 }
 
 /* A stack id is where in the test the call stands, so that one line is one stack. */
@@ -496,6 +503,29 @@ static void test_light(void **state)
 	TAG(2, GRADIENTS);
 }
 
+/* Without native frames cuBLAS's workspace is known by its size and by never being freed. */
+static void test_workspace_without_frames(void **state)
+{
+	const uint64_t size = (4096 * 2 + 16 * 8) << 10; /* ":4096:2:16:8" */
+	struct vs_site none = site_of(NULL, 0);
+	(void)state;
+	begin();
+	feed_sized(VRAMSHIM_TORCH_ALLOC, 1, SITE(CALL, USER), 1, MAIN, size);
+	ALLOC(2, CALL, USER);
+	feed_sized(VRAMSHIM_TORCH_ALLOC, 3, none, 0, AUTOGRAD, size);
+	feed_sized(VRAMSHIM_TORCH_ALLOC, 4, none, 0, AUTOGRAD, size); /* a gradient of that size */
+	feed_sized(VRAMSHIM_TORCH_ALLOC, 5, none, 0, AUTOGRAD, size + 512);
+	FREE(4, ZERO_GRAD, USER);
+	ALLOC(6, CALL, USER);
+	feed_sized(VRAMSHIM_TORCH_ALLOC, 7, none, 0, AUTOGRAD, size); /* perhaps the next gradient */
+	end();
+	DETAIL(1, WORKSPACE_CUBLAS);
+	DETAIL(3, WORKSPACE_CUBLAS);
+	TAG(4, GRADIENTS);
+	TAG(5, GRADIENTS);
+	TAG(7, GRADIENTS);
+}
+
 /* A hand-written loop: no module, no optimizer, momentum in a list, gradients dropped by assignment. */
 static void test_by_hand(void **state)
 {
@@ -652,6 +682,7 @@ int main(void)
 	    cmocka_unit_test(test_unfinished_by_rule),
 	    cmocka_unit_test(test_unfinished_optimizer),
 	    cmocka_unit_test(test_light),
+	    cmocka_unit_test(test_workspace_without_frames),
 	    cmocka_unit_test(test_by_hand),
 	    cmocka_unit_test(test_data_in_setup),
 	    cmocka_unit_test(test_accumulation),
