@@ -116,7 +116,8 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .steps = now->step - born->step,
 	    .modules = tagger->modules,
 	    .optimizers = tagger->optimizers,
-	    .short_lived = history->freed_in_phase * 2 > history->allocated,
+	    /* Blocks without frames (stack 0) have nothing in common. */
+	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated,
 	};
 	verdict = vs_verdict(&life);
 	if (life.freed && life.same_epoch)
@@ -127,7 +128,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 		history->last[is_short].tag = (uint8_t)verdict.tag;
 		history->last[is_short].detail = (uint8_t)verdict.detail;
 		history->last[is_short].known = true;
-	} else if (!verdict.settled && history->last[life.short_lived].known) {
+	} else if (!verdict.settled && block->stack && history->last[life.short_lived].known) {
 		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
 		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
 	}

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Jobs at the edge of the card: what vramreport whatif says of a capacity against what really running there does.
 
-    edge.py --build BUILD --python PYTHON
+    edge.py --build BUILD --python PYTHON [--every N]
 
 Each job runs once on a large card. Then the capacity is swept in steps of 2 %, from less than its live bytes to more
-than its reserved peak, under the default and under expandable segments; whatif must give the same verdict in at least 99 % of the cases, and the same reserved
-peak, to the byte, wherever the job fits. Exits 1 where it does not, 77 where torch is absent.
+than its reserved peak, under the default and under expandable segments; whatif must give the same verdict in at least
+99 % of the cases, and the same reserved peak, to the byte, wherever the job fits. Exits 1 where it does not, 77 where
+torch is absent.
 """
 
 import argparse
@@ -36,6 +37,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--counts", type=pathlib.Path, help="file for `passed failed skipped`")
+    parser.add_argument("--every", type=int, default=1, help="only every so many-th capacity")
     args = parser.parse_args()
     build = args.build.resolve()
     vramreport = build / "tools" / "vramreport"
@@ -56,8 +58,11 @@ def main():
                 capacity, step = base["allocated_peak"] * 0.95, 0
                 while capacity < told["reserved_peak_bytes"] * 1.03:
                     capacity, step = capacity * 1.02, step + 1
+                    if step % args.every:
+                        continue
                     capacity_bytes = int(capacity) + outside
-                    real = torch.run({"job": job, "memory": capacity_bytes, "conf": text, "name": f"{job}-{name}-{step}"})
+                    real = torch.run({"job": job, "memory": capacity_bytes, "conf": text,
+                                      "name": f"{job}-{name}-{step}"})
                     exact, told_here = ask(vramreport, base["path"], text, capacity_bytes, outside, torch.version)
                     fits = not real["ooms"]
                     cases += 1
