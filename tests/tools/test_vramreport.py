@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 VRAMREPORT, MAKE_TRACE = map(os.path.abspath, sys.argv[1:3])
-COMMANDS = ("report", "blocks", "stacks", "oom", "dump")
+COMMANDS = ("report", "blocks", "stacks", "whatif", "oom", "dump")
 
 
 def run(*arguments, status=0, **variables):
@@ -51,6 +51,66 @@ class Case(unittest.TestCase):
         done = run(*arguments, "--json")
         self.assertEqual(done.stderr, "")
         return json.loads(done.stdout)
+
+
+class Snapshots(Case):
+    """Written from a trace, then RUN itself."""
+
+    def snapshot(self):
+        path, peak = self.trace()
+        pickled = self.folder / "run.pickle"
+        run("snapshot", path, "-o", pickled)
+        return pickled, peak
+
+    def test_report(self):
+        pickled, peak = self.snapshot()
+        text = run("report", pickled).stdout
+        self.assertTrue(text.startswith("PyTorch snapshot"), text)
+        self.assertNotIn("pid", text)
+        answer = self.json("report", pickled)
+        self.assertIsNone(answer["run"]["started"])
+        self.assertIsNone(answer["run"]["duration_s"])
+        (process,) = answer["processes"]
+        self.assertIsNone(process["pid"])
+        self.assertIsNone(process["exit"])
+        self.assertEqual(process["devices"][0]["max"]["allocated_bytes"], peak)
+
+    def test_same_blocks(self):
+        pickled, _ = self.snapshot()
+        path = self.run_folder / "host-1.vst"
+
+        def blocks(which):
+            rows = csv.DictReader(io.StringIO(run("blocks", which, "--at", "peak", "--csv").stdout))
+            return [(row["address"], row["size"]) for row in rows]
+
+        self.assertEqual(blocks(pickled), blocks(path))
+        self.assertTrue(blocks(path))
+
+    def test_whatif(self):
+        pickled, peak = self.snapshot()
+        # No allocator made those addresses: the answer is given, and that it is not exact.
+        done = run("whatif", pickled, "--gpu", "a100-40g", "--expandable-segments", "--perfect", "--json", status=1)
+        answer = json.loads(done.stdout)
+        self.assertFalse(answer["baseline"]["exact"])
+        self.assertEqual(answer["schema"], "vramshim/whatif/1")
+        self.assertIsNone(answer["pid"])
+        self.assertEqual([row["name"] for row in answer["scenarios"]], ["expandable_segments", "perfect"])
+        self.assertEqual(answer["scenarios"][1]["allocated_peak_bytes"], peak)
+        self.assertIn("not exact", run("whatif", pickled, status=1).stdout)
+        for option, value in (("--gpu", "nonsense"), ("--max-split-size", "x"), ("--gc-threshold", "2"),
+                              ("--gpu-memory", "-1"), ("--scale-activations", "0"), ("--settings", "nonsense:1")):
+            self.refused("whatif", pickled, option, value, names=[value])
+
+    def test_bad(self):
+        pickled, _ = self.snapshot()
+        whole = pickled.read_bytes()
+        cut = self.folder / "cut.pickle"
+        for length in range(2, len(whole) - 1, max(1, len(whole) // 50)):
+            cut.write_bytes(whole[:length])
+            self.refused("report", cut, names=["cut.pickle"])
+        cut.write_bytes(b"\x80\x02cos\nsystem\n.")
+        for command in ("report", "blocks", "whatif"):
+            self.refused(command, cut, names=["GLOBAL"])
 
 
 class Usage(Case):
