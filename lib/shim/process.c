@@ -13,6 +13,7 @@
 #include "shim/dlopen.h"
 #include "shim/facts.h"
 #include "shim/native_stack.h"
+#include "shim/oom_report.h"
 #include "shim/process.h"
 #include "shim/python_stack.h"
 #include "shim/thread.h"
@@ -88,7 +89,7 @@ static struct page *page_get(void)
 
 static int open_writer(struct vs_process *process)
 {
-	char host[65] = "", path[4096];
+	char host[65] = "";
 	int r = -EEXIST;
 
 	gethostname(host, sizeof(host) - 1);
@@ -101,11 +102,11 @@ static int open_writer(struct vs_process *process)
 
 		if (i > 1)
 			snprintf(suffix, sizeof(suffix), "-%d", i);
-		length = snprintf(path, sizeof(path), "%s/%s-%d%s.vst", vs_settings.directory, host, (int)getpid(),
+		length = snprintf(process->path, sizeof(process->path), "%s/%s-%d%s.vst", vs_settings.directory, host, (int)getpid(),
 		                  suffix);
-		if (length < 0 || (size_t)length >= sizeof(path))
+		if (length < 0 || (size_t)length >= sizeof(process->path))
 			return -ENAMETOOLONG;
-		r = vs_writer_open(path, vs_settings.max_size, &process->writer);
+		r = vs_writer_open(process->path, vs_settings.max_size, &process->writer);
 	}
 	return r;
 }
@@ -222,6 +223,7 @@ __attribute__((constructor)) static void load(void)
 		vs_settings.max_size = strtoull(size, NULL, 10);
 	if (level && !strcmp(level, "light"))
 		vs_settings.level = VS_LEVEL_LIGHT;
+	vs_oom_report_prepare();
 	vs_dlopen_keep();
 	vs_recording = true;
 }

@@ -24,6 +24,7 @@ enum vs_level {
 
 struct vs_process {
 	struct vs_writer *writer;
+	char path[4096]; /* of the trace */
 	enum vs_level level;
 
 	/* Everything that is interned: read without a lock, added to under it. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "shim/device.h"
+#include "shim/oom_report.h"
 #include "shim/process.h"
 #include "shim/record.h"
 #include "shim/stack.h"
@@ -68,6 +69,18 @@ void vs_record_call(enum vs_entry entry, struct vramshim_event *event)
 	if (process) {
 		event->name = entry_name(process, entry);
 		record(process, event);
+	}
+	end(&state);
+}
+
+void vs_record_oom(struct vramshim_event *event)
+{
+	struct thread_state state;
+	struct vs_process *process = begin(&state);
+
+	if (process) {
+		record(process, event);
+		vs_oom_report(process->path, event->stack);
 	}
 	end(&state);
 }

@@ -14,6 +14,8 @@
 void vs_record(struct vramshim_event *event);
 /* The same for a CUDA call, which it names. */
 void vs_record_call(enum vs_entry entry, struct vramshim_event *event);
+/* The same for PyTorch's out-of-memory errors, which the user is told about at once (oom_report.h). */
+void vs_record_oom(struct vramshim_event *event);
 /* The same for vramshim_mark(). */
 void vs_record_mark(const char *name);
 

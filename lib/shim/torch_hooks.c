@@ -73,7 +73,7 @@ static void report_oom(int64_t size, uint64_t allocated, uint64_t reserved, uint
 	};
 
 	if (vs_enter() && device_type(device) == DEVICE_CUDA)
-		vs_record(&event);
+		vs_record_oom(&event);
 	vs_leave();
 }
 

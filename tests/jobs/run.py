@@ -128,6 +128,21 @@ def counters(truth):
     return {name: value for name, value in truth.items() if name != "marks"}
 
 
+def check_oom(tools, recorded):
+    """The reason is on the job's stderr before the error itself, and the run tells it again."""
+    before = recorded.stderr.split("Traceback")[0]
+    expect("reasons on stderr", before.count("Out of memory: full"), 1)
+    expect("the request on stderr", "3.00 GiB were asked for" in before, True)
+    done = subprocess.run([tools.vramreport, "oom", "--json", recorded.run], capture_output=True, text=True, timeout=60)
+    expect("exit status of vramreport oom", done.returncode, 1)
+    answer = json.loads(done.stdout)
+    expect("cause", answer["cause"], "full")
+    expect("request", answer["request_bytes"], 3 << 30)
+    expect("shortfall", answer["shortfall_bytes"], answer["request_bytes"] - answer["free_bytes"] - answer["unallocated_bytes"])
+    (expandable,) = [remedy for remedy in answer["remedies"] if remedy["name"] == "expandable_segments"]
+    expect("expandable segments", (expandable["enough"], expandable["evidence"]), (False, "replayed"))
+
+
 def check(tools, name, case, folder):
     recorded = tools.job(name, case, folder / "recorded", record=True)
     plain = tools.job(name, case, folder / "plain", record=False)
@@ -140,6 +155,7 @@ def check(tools, name, case, folder):
         last = recorded.stderr.strip().splitlines()
         if not any(line.startswith("torch.OutOfMemoryError: CUDA out of memory.") for line in last):
             raise Wrong(f"no error of PyTorch's on stderr: {recorded.stderr[-500:]}")
+        check_oom(tools, recorded)
     truth = recorded.truth
     report = json.loads(tools.report("report", recorded.run, "--json"))
     expect("processes", len(report["processes"]), 1)

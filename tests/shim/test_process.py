@@ -301,4 +301,49 @@ for thread in threads: thread.join()
     assert len(run.traces[0].of(TORCH_ALLOC)) == 16
 
 
+OOM = """
+import errno, signal, threading
+signals = []
+signal.signal(signal.SIGCHLD, lambda *_: signals.append(1))
+report_oom = ctypes.CDLL(None)._ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE
+report_oom.argtypes = [ctypes.c_int64, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint16]
+report_oom.restype = None
+report(4096, 512)
+before = set(os.listdir("/proc/self/fd"))
+for _ in range(3):
+    report_oom(1 << 30, 512, 2 << 20, 1)
+assert set(os.listdir("/proc/self/fd")) == before
+assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print("no child", len(signals))
+"""
+
+
+def reporter(folder, script):
+    path = folder + "/vramreport"
+    with open(path, "w") as file:
+        file.write("#!/bin/sh\n" + script)
+    os.chmod(path, 0o755)
+    return path
+
+
+def test_out_of_memory_is_explained_once_and_the_job_sees_no_child():
+    folder = tempfile.mkdtemp(prefix="vramshim-test-")
+    try:
+        path = reporter(folder, 'echo "<$1 $2 ${3##*.} $LD_PRELOAD$VRAMSHIM_OUT>"; echo lost >&2; test -s "$3" && echo trace')
+        run = python(OOM, env={"VRAMSHIM_REPORT": path})
+        assert (run.status, run.stdout) == (0, b"no child 0\n"), run.stderr
+        assert run.stderr == b"<oom --brief vst >\ntrace\n", run.stderr
+        # Told not to, not there, not a program, or one that never ends: the job goes on all the same.
+        hanging = reporter(folder, "exec sleep 1000")
+        for env in ({"VRAMSHIM_REPORT": path, "VRAMSHIM_OOM": "quiet"}, {}, {"VRAMSHIM_REPORT": "/absent"},
+                    {"VRAMSHIM_REPORT": folder}, {"VRAMSHIM_REPORT": hanging}, {"VRAMSHIM_REPORT": ""}):
+            run = python(OOM, env=env)
+            assert (run.status, run.stdout, run.stderr) == (0, b"no child 0\n", b""), (env, run.stdout, run.stderr)
+    finally:
+        shutil.rmtree(folder)
+
+
 run_all(globals())

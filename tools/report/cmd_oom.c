@@ -76,6 +76,9 @@ static int from_run(const char *path, const struct command_line *line)
 
 	if (vs_oom_post_open(path, &post) < 0)
 		return VS_ANSWER_NONE;
+	/* In one write: several processes of a job may run out at once, into one log. */
+	if (line->brief)
+		setvbuf(stdout, NULL, _IOFBF, 1 << 15);
 	found = post.subject;
 	if (line->json)
 		print_json_of(&post.c, found);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/message.h"
 #include "libraries.h"
@@ -95,11 +96,28 @@ static int set_list(const char *name, const struct list *list, int (*set)(const 
 	return r;
 }
 
+/* vramreport is beside vramrun; the recorder runs it when memory runs out. */
+static bool find_report(char *path, size_t size)
+{
+	ssize_t length = readlink("/proc/self/exe", path, size);
+	char *slash;
+
+	if (length <= 0 || (size_t)length == size)
+		return false;
+	path[length] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || (size_t)(slash - path) + sizeof("/vramreport") > size)
+		return false;
+	strcpy(slash, "/vramreport");
+	return access(path, X_OK) == 0;
+}
+
 int vs_environment_build(const struct vs_request *request, int (*set)(const char *, const char *, void *), void *arg)
 {
 	struct list preload = {.inherited = getenv("LD_PRELOAD")};
 	struct list folders = {.inherited = getenv("LD_LIBRARY_PATH")};
-	char max_size[24], count[24], memory[24];
+	char max_size[24], count[24], memory[24], report[PATH_MAX];
+	bool reports = find_report(report, sizeof(report));
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]) && r == 0; i++) {
@@ -117,6 +135,7 @@ int vs_environment_build(const struct vs_request *request, int (*set)(const char
 	    {"VRAMSHIM_OUT", request->out, true},
 	    {"VRAMSHIM_LEVEL", request->level, true},
 	    {"VRAMSHIM_MAX_SIZE", max_size, request->max_size != 0},
+	    {"VRAMSHIM_REPORT", report, reports},
 	    {"VRAMSIM_GPU", request->gpu, request->gpu != NULL},
 	    {"VRAMSIM_COUNT", count, request->gpu != NULL},
 	    {"VRAMSIM_MEMORY", memory, request->gpu && request->gpu_memory},
