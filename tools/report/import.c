@@ -167,6 +167,57 @@ static uint32_t final_stack(const struct vs_snapshot *snapshot, int32_t device, 
 	return 0;
 }
 
+/* Who made a block that was there before the first event. Freed later: PyTorch tells with the free who had made it,
+ * unless it tells who freed. */
+static uint32_t start_stack(const struct importer *im, const struct vs_map *ended, int device, uint64_t address)
+{
+	uint64_t source;
+
+	if (!vs_map_get(ended, address, &source))
+		return final_stack(im->snapshot, device, address);
+	return im->frees_tell ? 0 : im->snapshot->events[source].stack;
+}
+
+static void start_segment(struct importer *im, struct device *d, int device, const struct vs_initial *initial,
+                          size_t i)
+{
+	struct vs_replay_event event = {
+	    .kind = VS_REPLAY_SEGMENT_ALLOC, .address = initial->about[i].address, .size = initial->about[i].size};
+
+	for (size_t j = 0; initial->about[i].expandable && j < initial->segments[i].piece_count; j++) {
+		const struct vs_caching_piece *piece = &initial->segments[i].pieces[j];
+
+		event = (struct vs_replay_event){
+		    .kind = VS_REPLAY_SEGMENT_MAP, .address = piece->address, .size = piece->size};
+		if (piece->state != VS_PIECE_UNMAPPED)
+			on_segment(im, d, device, &event, 0);
+	}
+	if (!initial->about[i].expandable)
+		on_segment(im, d, device, &event, 0);
+}
+
+/* Blocks of which nothing is known come before those whose stacks tell of a forward or an optimizer: they are older,
+ * or they would seem to be of that phase. */
+static int start_blocks(struct importer *im, struct device *d, int device, const struct vs_initial *initial,
+                        const struct vs_map *ended, bool with_stack)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < initial->count; i++) {
+		for (size_t j = 0; r == 0 && j < initial->segments[i].piece_count; j++) {
+			const struct vs_caching_piece *piece = &initial->segments[i].pieces[j];
+			uint32_t stack;
+
+			if (piece->state != VS_PIECE_ALLOCATED)
+				continue;
+			stack = start_stack(im, ended, device, piece->address);
+			if ((stack != 0) == with_stack)
+				r = on_alloc(im, d, device, piece->address, piece->size, stack);
+		}
+	}
+	return r;
+}
+
 static int import_start(struct importer *im, struct device *d, int device)
 {
 	struct vs_initial initial;
@@ -181,35 +232,12 @@ static int import_start(struct importer *im, struct device *d, int device)
 		if (event->kind == VS_REPLAY_FREE && !vs_map_find(&ended, event->address))
 			r = vs_map_set(&ended, event->address, d->recording.sources[i]);
 	}
-	for (size_t i = 0; r == 0 && i < initial.count; i++) {
-		struct vs_replay_event event = {.kind = VS_REPLAY_SEGMENT_ALLOC,
-		                                .address = initial.about[i].address,
-		                                .size = initial.about[i].size};
-
-		for (size_t j = 0; initial.about[i].expandable && j < initial.segments[i].piece_count; j++) {
-			const struct vs_caching_piece *piece = &initial.segments[i].pieces[j];
-
-			event = (struct vs_replay_event){
-			    .kind = VS_REPLAY_SEGMENT_MAP, .address = piece->address, .size = piece->size};
-			if (piece->state != VS_PIECE_UNMAPPED)
-				on_segment(im, d, device, &event, 0);
-		}
-		if (!initial.about[i].expandable)
-			on_segment(im, d, device, &event, 0);
-		for (size_t j = 0; r == 0 && j < initial.segments[i].piece_count; j++) {
-			const struct vs_caching_piece *piece = &initial.segments[i].pieces[j];
-			uint64_t source = 0;
-
-			if (piece->state != VS_PIECE_ALLOCATED)
-				continue;
-			/* Freed later: PyTorch tells with the free who had made it, unless all contexts were asked
-			 * for. */
-			r = on_alloc(im, d, device, piece->address, piece->size,
-			             vs_map_get(&ended, piece->address, &source)
-			                 ? im->snapshot->events[source].stack
-			                 : final_stack(im->snapshot, device, piece->address));
-		}
-	}
+	for (size_t i = 0; i < initial.count; i++)
+		start_segment(im, d, device, &initial, i);
+	if (r == 0)
+		r = start_blocks(im, d, device, &initial, &ended, false);
+	if (r == 0)
+		r = start_blocks(im, d, device, &initial, &ended, true);
 	vs_map_done(&ended);
 	vs_initial_done(&initial);
 	return r;
