@@ -111,7 +111,7 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 
 	if (only_in_setup(life))
 		return sure_detail(VS_DETAIL_TEMPORARIES_SETUP);
-	if (life->freed && by_backward(life->freed_by) && !brought)
+	if (flags & VS_SITE_CAST || (life->freed && by_backward(life->freed_by) && !brought))
 		return activation(life); /* a hand-written forward */
 	if (flags & VS_SITE_INTEGERS)
 		return sure(VS_TAG_INPUTS);

@@ -475,6 +475,7 @@ static void test_light(void **state)
 	struct vs_site none = site_of(NULL, 0);
 	(void)state;
 	begin();
+	ALLOC(6, NATIVE("at::autocast::cached_cast"), USER); /* before any module was called: by hand */
 	ALLOC(1, CALL, USER);
 	for (unsigned i = 2; i < 5; i++)
 		assert_int_equal(vs_tagger_event(s.tagger,
@@ -498,6 +499,7 @@ static void test_light(void **state)
 	ALLOC(5, STEP, USER);
 	feed(VRAMSHIM_TORCH_FREE, 2, none, 0);
 	end();
+	DETAIL(6, ACTIVATIONS_CAST);
 	DETAIL(3, TEMPORARIES_BACKWARD);
 	TAG(4, GRADIENTS);
 	TAG(2, GRADIENTS);

@@ -11,6 +11,7 @@
 #include "caching/from_snapshot.h"
 #include "caching/initial.h"
 #include "common/message.h"
+#include "symbol/merge.h"
 #include "symbol/readable.h"
 #include "trace/writer.h"
 
@@ -58,10 +59,27 @@ static uint32_t import_frame(struct importer *im, uint32_t index)
 	return im->frames[index];
 }
 
+/* The unwinder at work, and the interpreter's own machinery, whose Python frames stand beside it. */
+static bool is_machinery(const struct vs_snapshot_frame *frame)
+{
+	static const char *const unwinder[] = {
+	    "torch::unwind::", "torch::CapturedTraceback::", "torch::cuda::(anonymous namespace)::gather"};
+	enum vs_native_role role;
+
+	if (is_python(frame))
+		return false;
+	for (size_t i = 0; i < sizeof(unwinder) / sizeof(unwinder[0]); i++) {
+		if (!strncmp(frame->function, unwinder[i], strlen(unwinder[i])))
+			return true;
+	}
+	role = vs_native_role(frame->function, "");
+	return role == VS_NATIVE_INTERPRETER || role == VS_NATIVE_EVALUATION;
+}
+
 static uint32_t import_stack(struct importer *im, uint32_t index)
 {
 	const struct vs_snapshot_stack *stack = &im->snapshot->stacks[index];
-	struct vramshim_stack out = {.python_count = stack->count};
+	struct vramshim_stack out = {0};
 	uint32_t *python;
 	bool native = true;
 
@@ -71,7 +89,8 @@ static uint32_t import_stack(struct importer *im, uint32_t index)
 	if (!python)
 		return 0;
 	for (uint32_t i = 0; i < stack->count; i++) {
-		python[i] = import_frame(im, stack->frames[i]);
+		if (!is_machinery(&im->snapshot->frames[stack->frames[i]]))
+			python[out.python_count++] = import_frame(im, stack->frames[i]);
 		native &= !is_python(&im->snapshot->frames[stack->frames[i]]);
 	}
 	out.python = python;
