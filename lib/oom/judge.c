@@ -74,7 +74,8 @@ enum vs_oom_cause vs_oom_judge(const struct vs_oom *oom)
 		if (at_least(oom, VS_OOM_OUTSIDE, OUTSIDE_ORDINARY + 1) && n[VS_OOM_OUTSIDE] >= n[VS_OOM_SHORTFALL])
 			return VS_OOM_CAUSE_OUTSIDE;
 	}
-	if (request && room && vs_oom_knows(oom, VS_OOM_ALLOCATED))
+	if (request && room && vs_oom_knows(oom, VS_OOM_ALLOCATED) &&
+	    (vs_oom_knows(oom, VS_OOM_SHORTFALL) || n[VS_OOM_ALLOCATED] + n[VS_OOM_REQUEST] > room))
 		return VS_OOM_CAUSE_FULL;
 	return VS_OOM_CAUSE_UNKNOWN;
 }

@@ -143,6 +143,13 @@ def check_oom(tools, recorded):
     expect("expandable segments", (expandable["enough"], expandable["evidence"]), (False, "replayed"))
 
 
+def exact(tools, run):
+    # Exit status 1: it did not fit, as is known.
+    done = subprocess.run([tools.vramreport, "whatif", "--json", run], capture_output=True, text=True, timeout=120)
+    baseline = json.loads(done.stdout)["baseline"]
+    return all(baseline[what + "_exact"] == baseline[what + "_total"] > 0 for what in ("addresses", "segments"))
+
+
 def check(tools, name, case, folder):
     recorded = tools.job(name, case, folder / "recorded", record=True)
     plain = tools.job(name, case, folder / "plain", record=False)
@@ -165,6 +172,9 @@ def check(tools, name, case, folder):
     if name == "out-of-memory":
         truth["ooms"] = 1  # its counters were written before the request that failed
     check_peaks(device, truth)
+    if name == "out-of-memory-caught":
+        # Gives its segments back to CUDA in between, which the replay has to follow.
+        expect("replay", exact(tools, recorded.run), True)
     peak = tools.blocks(recorded.run, "peak")
     expect("sum of blocks at the peak", sum(size for size, _ in peak.values()), truth["max_allocated"])
     for mark, known in truth["marks"].items():

@@ -5,7 +5,8 @@
  * until its standard input ends, "oom" runs out of memory in it by one
  * large request, "full" by many, "capped" loses events to the size limit. "frozen"
  * has an optimizer for few of the weights, "inference" has none, "cuda" never asks PyTorch for memory, "unattributed"
- * has a library's memory without a stack beside PyTorch's. Prints the allocated peak in bytes.
+ * has a library's memory without a stack beside PyTorch's, "refused" ends with
+ * memory refused to a library. Prints the allocated peak in bytes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -187,6 +188,14 @@ int main(int argc, char **argv)
 		release(&job, temporary, 1 * MIB, at_step);
 		mark(&job, "step, done");
 	}
+	if (!strcmp(scenario, "refused"))
+		vs_log_append(job.log,
+		              &(struct vramshim_event){.type = VRAMSHIM_CUDA_FAIL,
+		                                       .memory = VRAMSHIM_MEMORY_DEVICE,
+		                                       .size = 64 * MIB,
+		                                       .result = 2, /* cudaErrorMemoryAllocation */
+		                                       .name = vs_writer_string(job.writer, "cuMemAlloc_v2", 13),
+		                                       .stack = at_forward});
 	for (unsigned i = 0; i < 100000 && !strcmp(scenario, "capped"); i++)
 		release(&job, allocate(&job, MIB, at_forward), MIB, at_forward);
 	if (!strcmp(scenario, "running")) {

@@ -221,6 +221,14 @@ class OomRun(Case):
         # What frees a whole request's worth is enough; what frees less may be.
         self.assertTrue(answer["remedies"][0]["enough"])
 
+    def test_refused_to_a_library(self):
+        """Never seen by PyTorch's allocator."""
+        path, _ = self.trace("refused")
+        answer = json.loads(run("oom", path, "--json", status=1).stdout)
+        self.assertEqual((answer["source"], answer["request_bytes"]), ("cuda", 64 << 20))
+        self.assertEqual(answer["cause"], "unknown")  # what was free was not asked for
+        self.assertIn("CUDA refused 64.00 MiB to cuMemAlloc_v2", run("oom", path, status=1, COLUMNS="200").stdout)
+
     def test_brief(self):
         path, _ = self.trace("oom")
         lines = run("oom", "--brief", self.run_folder, status=1).stdout.splitlines()
