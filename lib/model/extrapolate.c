@@ -13,6 +13,8 @@
 /* Blocks above 1 MiB keep up to 1 MiB that was not worth splitting off (PyTorch's kSmallSize). */
 #define UNSPLIT  (1 << 20)
 #define ROUNDING 512
+/* Large segments are whole multiples of this (PyTorch's kRoundLarge). */
+#define SEGMENT (2 << 20)
 /* Below this share of allocations found in every run, they are different programs. */
 #define SAME 0.9
 
@@ -315,7 +317,7 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 {
 	const struct vs_series *s = &w->runs[w->base];
 	bool *live = calloc(s->count + 1, sizeof(*live));
-	double squares = 0;
+	double misses = 0;
 
 	if (!live)
 		return -ENOMEM;
@@ -323,7 +325,7 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 		live[s->events[i].size ? i : s->events[i].freed] = s->events[i].size != 0;
 	for (size_t i = 0; i <= e->peak_event; i++) {
 		const struct fit *f = &w->fits[i];
-		double scale, miss;
+		double scale;
 
 		if (!live[i])
 			continue;
@@ -332,12 +334,15 @@ static int describe(const struct work *w, uint64_t batch, uint64_t seq, struct v
 		e->live[s->events[i].category % VS_CATEGORIES_MAX][f->growth] += w->predicted[i];
 		if (!w->sure[i])
 			e->unsure += w->predicted[i];
-		/* Independent misses add up as squares do. */
-		miss = f->miss * tolerance((double)s->events[i].size) * (scale > 1 ? scale : 1);
-		squares += miss * miss;
+		/* What the allocator did not split off here it may split off there, and the other way round: for each
+		 * block that grows, up to as much as it leaves. Blocks of one kind miss alike, so the misses add up
+		 * plainly, not as squares. */
+		misses += f->miss * tolerance((double)s->events[i].size) * (scale > 1 ? scale : 1);
+		if (f->growth != VS_GROWTH_FIXED && w->predicted[i] >= UNSPLIT)
+			misses += w->predicted[i] % SEGMENT ? fmin(UNSPLIT, SEGMENT - w->predicted[i] % SEGMENT) : 0;
 	}
 	free(live);
-	e->residual = (uint64_t)sqrt(squares);
+	e->residual = (uint64_t)misses;
 	return 0;
 }
 

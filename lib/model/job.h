@@ -34,7 +34,7 @@ enum vs_optimizer {
 
 enum vs_checkpointing {
 	VS_CHECKPOINTING_NONE,
-	VS_CHECKPOINTING_SELECTIVE, /* attention is computed again, as Megatron's "selective" */
+	VS_CHECKPOINTING_SELECTIVE, /* scores, softmax and values again, as Megatron's "selective" */
 	VS_CHECKPOINTING_FULL,      /* every layer is */
 	VS_CHECKPOINTING_COUNT,
 };

@@ -48,11 +48,11 @@ static struct vs_var query(struct vs_layer *l, struct vs_var x, uint64_t rows)
 	return x;
 }
 
-struct vs_var vs_latent_attention(struct vs_layer *l, const struct vs_heads *h, struct vs_var x)
+struct vs_var vs_latent_attention(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
 	const struct vs_shape *s = &l->job->shape;
-	uint64_t tokens = x.count / s->hidden, rows = tokens * h->heads;
+	uint64_t tokens = x.count / s->hidden, rows = tokens * (s->heads / l->job->tensor_parallel);
 	struct vs_var q = query(l, x, rows), k, v, a, b, rotated, y;
 
 	a = vs_op_linear(l->ops, &l->k, x);
@@ -71,7 +71,7 @@ struct vs_var vs_latent_attention(struct vs_layer *l, const struct vs_heads *h, 
 	v = part(l->ops, b, rows * s->v_dim);
 	vs_drop(t, b);
 	vs_drop(t, rotated);
-	y = vs_op_attention(l->ops, h, vs_job_attention(l->job), q, k, v);
+	y = vs_layer_core(l, q, k, v);
 	vs_drop(t, q);
 	vs_drop(t, k);
 	vs_drop(t, v);

@@ -193,11 +193,29 @@ struct vs_heads vs_layer_heads(const struct vs_layer *l)
 	};
 }
 
+static struct vs_var run_core(struct vs_tape *t, void *context, const struct vs_var *inputs)
+{
+	const struct vs_layer *l = context;
+	struct vs_heads h = vs_layer_heads(l);
+
+	(void)t;
+	return vs_op_attention(l->ops, &h, vs_job_attention(l->job), inputs[0], inputs[1], inputs[2]);
+}
+
+/* Selective checkpointing runs this part, which grows with the square of the sequence, again in the backward. */
+struct vs_var vs_layer_core(struct vs_layer *l, struct vs_var q, struct vs_var k, struct vs_var v)
+{
+	const struct vs_var inputs[] = {q, k, v};
+
+	if (l->job->checkpointing == VS_CHECKPOINTING_SELECTIVE)
+		return vs_tape_checkpoint(l->ops->tape, run_core, l, inputs, 3);
+	return run_core(l->ops->tape, l, inputs);
+}
+
 /* GPT-2: one projection seen as three. */
 static struct vs_var attend_fused(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
-	struct vs_heads h = vs_layer_heads(l);
 	struct vs_var qkv = vs_op_linear(l->ops, &l->q, x), q, k, v, y;
 
 	vs_op_begin(t);
@@ -206,7 +224,7 @@ static struct vs_var attend_fused(struct vs_layer *l, struct vs_var x)
 	q.count /= 3;
 	k = vs_op_more_view(t, q, 1);
 	v = vs_op_more_view(t, q, 2);
-	y = vs_op_attention(l->ops, &h, vs_job_attention(l->job), q, k, v);
+	y = vs_layer_core(l, q, k, v);
 	vs_drop(t, q);
 	vs_drop(t, k);
 	vs_drop(t, v);
@@ -229,11 +247,10 @@ static struct vs_var attend(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
 	const struct vs_shape *s = &l->job->shape;
-	struct vs_heads h = vs_layer_heads(l);
 	struct vs_var q, k, v, y, z;
 
 	if (s->kv_lora)
-		return vs_latent_attention(l, &h, x);
+		return vs_latent_attention(l, x);
 	if (s->family == VS_FAMILY_GPT2)
 		return attend_fused(l, x);
 	q = vs_op_linear(l->ops, &l->q, x);
@@ -251,27 +268,13 @@ static struct vs_var attend(struct vs_layer *l, struct vs_var x)
 		q = y;
 		k = z;
 	}
-	y = vs_op_attention(l->ops, &h, vs_job_attention(l->job), q, k, v);
+	y = vs_layer_core(l, q, k, v);
 	vs_drop(t, q);
 	vs_drop(t, k);
 	vs_drop(t, v);
 	z = vs_op_linear(l->ops, &l->o, y);
 	vs_drop(t, y);
 	return z;
-}
-
-static struct vs_var run_attention(struct vs_tape *t, void *context, struct vs_var x)
-{
-	(void)t;
-	return attend(context, x);
-}
-
-/* Selective checkpointing runs attention again in the backward. */
-static struct vs_var attention(struct vs_layer *l, struct vs_var x)
-{
-	if (l->job->checkpointing == VS_CHECKPOINTING_SELECTIVE)
-		return vs_tape_checkpoint(l->ops->tape, run_attention, l, x);
-	return attend(l, x);
 }
 
 static struct vs_var activate(struct vs_layer *l, struct vs_var x)
@@ -360,7 +363,7 @@ static struct vs_var dropped(struct vs_layer *l, struct vs_var x)
 static struct vs_var forward_post(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
-	struct vs_var a = dropped(l, attention(l, x)), y, z;
+	struct vs_var a = dropped(l, attend(l, x)), y, z;
 
 	y = plus(l, x, a);
 	z = normed(l, 0, y);
@@ -381,7 +384,7 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 	bool four = s->layer_norms == 4;
 	struct vs_var a = normed(l, 0, x), y, h;
 
-	y = attention(l, a);
+	y = attend(l, a);
 	vs_drop(t, a);
 	if (four) {
 		a = normed(l, 1, y);

@@ -39,7 +39,9 @@ int vs_layer_param(struct vs_layer *layer, uint64_t count);
 struct vs_heads vs_layer_heads(const struct vs_layer *layer);
 struct vs_var vs_layer_mlp(struct vs_layer *layer, struct vs_var x);
 struct vs_var vs_moe_forward(struct vs_layer *layer, struct vs_var x);
-struct vs_var vs_latent_attention(struct vs_layer *layer, const struct vs_heads *heads, struct vs_var x);
+struct vs_var vs_latent_attention(struct vs_layer *layer, struct vs_var x);
+/* Attention between the projections, by the job's kernel. */
+struct vs_var vs_layer_core(struct vs_layer *layer, struct vs_var q, struct vs_var k, struct vs_var v);
 
 /* Does a token see only those before it? */
 bool vs_shape_causal(const struct vs_shape *shape);

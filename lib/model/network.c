@@ -142,6 +142,7 @@ int vs_network_new(const struct vs_job *job, struct vs_ops *ops, struct vs_netwo
 		vs_unit_init(&n->units[i], job, &n->root, first, (int)vs_tape_param_count(ops->tape));
 		n->units[i].previous = i ? &n->units[i - 1] : NULL;
 	}
+	vs_units_keep(ops->tape, job, n->units, count);
 	if (vs_tape_error(ops->tape)) {
 		int error = vs_tape_error(ops->tape);
 
@@ -232,12 +233,12 @@ static struct vs_var embed(struct vs_network *n, uint64_t tokens)
 	return y;
 }
 
-static struct vs_var run_layer(struct vs_tape *t, void *context, struct vs_var x)
+static struct vs_var run_layer(struct vs_tape *t, void *context, const struct vs_var *inputs)
 {
 	struct vs_layer *layer = context;
 
 	(void)t;
-	return vs_layer_forward(layer, x);
+	return vs_layer_forward(layer, inputs[0]);
 }
 
 static struct vs_var final_norm(struct vs_network *n, struct vs_var x)
@@ -326,7 +327,7 @@ static struct vs_var run_stack(struct vs_network *n, struct vs_var x, size_t fro
 		vs_drop(t, x);
 		x = y;
 		if (n->job->checkpointing == VS_CHECKPOINTING_FULL)
-			y = vs_tape_checkpoint(t, run_layer, &n->layers[i], x);
+			y = vs_tape_checkpoint(t, run_layer, &n->layers[i], &x, 1);
 		else
 			y = vs_layer_forward(&n->layers[i], x);
 		vs_drop(t, x);

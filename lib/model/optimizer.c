@@ -106,9 +106,9 @@ uint64_t vs_optimizer_temporary(enum vs_optimizer optimizer, uint64_t count, uin
 
 	switch (optimizer) {
 	case VS_OPTIMIZER_ADAMW_LOOP: /* denom = (exp_avg_sq.sqrt() / c).add_(eps): the root and the quotient */
+	case VS_OPTIMIZER_LION:       /* lion-pytorch: a copy of the average, and its sum with the gradient */
 		return 2 * count * size;
 	case VS_OPTIMIZER_ADAFACTOR: /* the variance as a whole, which becomes the update */
-	case VS_OPTIMIZER_LION:
 		return count * size;
 	case VS_OPTIMIZER_MUON: /* the update, Newton-Schulz's X and its successor in 16 bits, and two Gram matrices
 	                         */

@@ -18,10 +18,14 @@ struct vs_unit {
 	bool gathered;
 	struct vs_var whole, buffer; /* the gathered parameters, and what they arrived in */
 	struct vs_var reducing;      /* of the root alone: the buffer of the latest reduction */
+	uint64_t waiting;            /* of the root alone: elements in the bucket that are not reduced yet */
 	struct vs_var arriving;      /* of the root alone: forward keeps the latest buffer until the next */
 };
 
 void vs_unit_init(struct vs_unit *unit, const struct vs_job *job, struct vs_unit *root, int first, int last);
+/* Which of the layers' units stay gathered between forward and backward: DeepSpeed's ZeRO-3 lets the last ones, up to
+ * max_live_parameters; FSDP none. */
+void vs_units_keep(const struct vs_tape *tape, const struct vs_job *job, struct vs_unit *units, size_t count);
 void vs_unit_before_forward(struct vs_tape *tape, struct vs_unit *unit);
 void vs_unit_after_forward(struct vs_tape *tape, struct vs_unit *unit);
 /* Hooks for the backward, with the unit as context. */
@@ -38,7 +42,11 @@ bool vs_shards_states(const struct vs_job *job);
 uint64_t vs_shard_share(const struct vs_job *job, uint64_t count);
 /* Bytes an element of the shared, stored parameter. */
 uint8_t vs_shard_stored_size(const struct vs_job *job);
-/* Buffers that exist for the whole training, given this rank's trainable elements. */
+/* Bytes of buffers that exist for the whole training, given the trainable elements: for communication, and for this
+ * rank's share of the gradients where that is one flat buffer. */
 uint64_t vs_shard_persistent(const struct vs_job *job, uint64_t trainable);
+uint64_t vs_shard_gradient_buffer(const struct vs_job *job, uint64_t trainable);
+/* Bytes of the copies that the optimizer's step makes of the gradients. */
+uint64_t vs_shard_step_copies(const struct vs_job *job, uint64_t trainable);
 
 #endif

@@ -138,7 +138,7 @@ static void foreach_lists(struct run *r)
 	}
 }
 
-static void optimizer_step(struct run *r, uint32_t step)
+static void optimizer_step(struct run *r, uint32_t step, uint64_t trainable)
 {
 	int count = (int)vs_tape_param_count(r->tape);
 
@@ -148,6 +148,7 @@ static void optimizer_step(struct run *r, uint32_t step)
 		make_states(r);
 	if (r->job->offload)
 		return;
+	vs_touch(r->tape, vs_shard_step_copies(r->job, trainable), VS_TAG_TEMPORARIES);
 	if (vs_optimizer_foreach(r->job->optimizer) && r->job->precision <= VS_PRECISION_PURE16) {
 		foreach_lists(r);
 		return;
@@ -200,6 +201,7 @@ static void run_steps(struct run *r, struct vs_forecast *e)
 	e->loaded = vs_tape_total(t);
 	persistent_buffers(r);
 	vs_new(t, vs_shard_persistent(r->job, trainable), 1, VS_TAG_COMMUNICATION);
+	vs_new(t, vs_shard_gradient_buffer(r->job, trainable), 1, VS_TAG_GRADIENTS);
 	inputs = vs_new(t, tokens, 8, VS_TAG_INPUTS);
 	vs_tape_reset_peaks(t);
 	for (uint32_t step = 0; step < STEPS; step++) {
@@ -215,7 +217,7 @@ static void run_steps(struct run *r, struct vs_forecast *e)
 			vs_drop(t, held);
 			held = micro_batch(r);
 		}
-		optimizer_step(r, step);
+		optimizer_step(r, step, trainable);
 		vs_drop(t, held);
 		if (step == 0) {
 			for (int i = 0; i < VS_INSTANT_COUNT; i++) {

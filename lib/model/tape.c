@@ -53,7 +53,8 @@ struct node {
 struct frame {
 	vs_tape_body *body;
 	void *context;
-	struct vs_var input;
+	struct vs_var inputs[VS_TAPE_INPUTS];
+	size_t input_count;
 	bool done;
 	int *holders; /* nodes */
 	size_t holder_count, holder_room;
@@ -658,29 +659,38 @@ static void deliver(struct vs_tape *t, const struct edge *e, int gradient)
 		accumulate_parameter(t, to);
 }
 
+static void release_inputs(struct vs_tape *t, struct frame *f)
+{
+	for (size_t i = 0; i < f->input_count; i++)
+		unref(t, f->inputs[i].storage);
+	f->input_count = 0;
+}
+
 /* A node of a checkpoint needs what was not kept: the region runs again and gives every node its tensors back. */
 static void recompute(struct vs_tape *t, int frame)
 {
 	struct frame f = t->frames[frame];
 	size_t start = t->node_count;
-	struct vs_var x = f.input;
+	struct vs_var inputs[VS_TAPE_INPUTS];
 	struct vs_var out;
 
 	t->frames[frame].done = true;
-	if (x.node >= 0)
-		x.node = new_node(t);
-	x.slot = 0;
+	for (size_t i = 0; i < f.input_count; i++) {
+		inputs[i] = f.inputs[i];
+		if (inputs[i].node >= 0)
+			inputs[i].node = new_node(t);
+		inputs[i].slot = 0;
+	}
 	t->refill = frame;
 	t->filled = 0;
-	out = f.body(t, f.context, x);
+	out = f.body(t, f.context, inputs);
 	t->stopped = false;
 	vs_drop(t, out);
 	vs_tape_uncache(t);
 	t->refill = -1;
 	/* The nodes made on the way only told what needs a gradient. */
 	t->node_count = start;
-	unref(t, f.input.storage);
-	t->frames[frame].input.storage = -1;
+	release_inputs(t, &t->frames[frame]);
 }
 
 /* What a parameter will keep is its gradient from the start; what only goes into a sum, or is cast, is not. */
@@ -787,7 +797,7 @@ void vs_tape_clear_graph(struct vs_tape *t)
 	}
 	t->node_count = 0;
 	for (size_t i = 0; i < t->frame_count; i++) {
-		unref(t, t->frames[i].input.storage);
+		release_inputs(t, &t->frames[i]);
 		free(t->frames[i].holders);
 	}
 	t->frame_count = 0;
@@ -795,14 +805,16 @@ void vs_tape_clear_graph(struct vs_tape *t)
 		t->params[i].accumulator = -1;
 }
 
-struct vs_var vs_tape_checkpoint(struct vs_tape *t, vs_tape_body *body, void *context, struct vs_var x)
+struct vs_var vs_tape_checkpoint(struct vs_tape *t, vs_tape_body *body, void *context, const struct vs_var *inputs,
+                                 size_t count)
 {
+	struct frame *f;
 	int outer = t->discard;
 	struct vs_var out;
 
 	/* Inside a region that is itself checkpointed, or run again, there is nothing more to leave out. */
 	if (t->discard >= 0 || t->refill >= 0 || t->error)
-		return body(t, context, x);
+		return body(t, context, inputs);
 	if (t->frame_count == t->frame_room) {
 		void *bigger = grow(t, t->frames, &t->frame_room, sizeof(*t->frames));
 
@@ -811,11 +823,14 @@ struct vs_var vs_tape_checkpoint(struct vs_tape *t, vs_tape_body *body, void *co
 		t->frames = bigger;
 	}
 	t->discard = (int)t->frame_count++;
-	t->frames[t->discard] =
-	    (struct frame){.body = body, .context = context, .input = vs_keep(t, x), .layer = t->layer};
-	if (x.storage >= 0 && t->storages[x.storage].tag == VS_TAG_TEMPORARIES)
-		retag(t, x.storage, VS_TAG_ACTIVATIONS);
-	out = body(t, context, x);
+	f = &t->frames[t->discard];
+	*f = (struct frame){.body = body, .context = context, .input_count = count, .layer = t->layer};
+	for (size_t i = 0; i < count; i++) {
+		f->inputs[i] = vs_keep(t, inputs[i]);
+		if (inputs[i].storage >= 0 && t->storages[inputs[i].storage].tag == VS_TAG_TEMPORARIES)
+			retag(t, inputs[i].storage, VS_TAG_ACTIVATIONS);
+	}
+	out = body(t, context, inputs);
 	t->discard = outer;
 	return out;
 }

@@ -136,9 +136,11 @@ void vs_tape_backward(struct vs_tape *tape, struct vs_var loss);
 /* Forget the graph: no variable of it is used any more. */
 void vs_tape_clear_graph(struct vs_tape *tape);
 
-/* torch.utils.checkpoint(use_reentrant=False): runs body(context, x) keeping only x, and once more in the backward.
- */
-typedef struct vs_var vs_tape_body(struct vs_tape *tape, void *context, struct vs_var x);
-struct vs_var vs_tape_checkpoint(struct vs_tape *tape, vs_tape_body *body, void *context, struct vs_var x);
+/* torch.utils.checkpoint(use_reentrant=False): runs body(context, inputs) keeping only the inputs, `count` of them
+ * and VS_TAPE_INPUTS at most, and once more in the backward. */
+#define VS_TAPE_INPUTS 3
+typedef struct vs_var vs_tape_body(struct vs_tape *tape, void *context, const struct vs_var *inputs);
+struct vs_var vs_tape_checkpoint(struct vs_tape *tape, vs_tape_body *body, void *context, const struct vs_var *inputs,
+                                 size_t count);
 
 #endif
