@@ -18,6 +18,7 @@
 #include "estimate/estimate.h"
 #include "estimate/rows.h"
 #include "model/preset.h"
+#include "sizes.h"
 
 static const char usage_head[] =
     "usage: vramreport compare RUN [MODEL] [JOB] [--json]\n"
@@ -27,8 +28,10 @@ static const char usage_head[] =
 
 /* What was concluded from the recording instead of said by a flag. */
 struct inferred {
-	bool parameters, precision, optimizer, checkpointing, model, batch, seq;
+	bool parameters, precision, optimizer, checkpointing, model;
+	const char *batch, *seq; /* where from, in words; "": a flag says it */
 	uint64_t count;
+	uint64_t layers; /* 0: the recording does not tell */
 	struct vs_dtype dtype;
 };
 
@@ -111,6 +114,69 @@ static const char *preset_of(uint64_t parameters)
 	return NULL;
 }
 
+/* A layer's module makes each of its weights at one place of the program, as often as there are layers: the number
+ * that at least this many places agree on, if they make most of the weights. */
+#define PLACES_LEAST 4
+
+static int by_stack(const void *a, const void *b)
+{
+	const struct vs_block *x = a, *y = b;
+
+	return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+static uint64_t layers_of(const struct vs_device_summary *d)
+{
+	struct vs_block *weights = calloc(d->block_count + 1, sizeof(*weights));
+	uint64_t bytes = 0, best = 0;
+	size_t count = 0;
+
+	for (size_t i = 0; weights && i < d->block_count; i++) {
+		if (d->blocks[i].tag == VS_TAG_WEIGHTS && d->blocks[i].stack)
+			weights[count++] = d->blocks[i];
+	}
+	if (count)
+		qsort(weights, count, sizeof(*weights), by_stack);
+	for (size_t i = 0; i < count; i++)
+		bytes += weights[i].size;
+	for (uint64_t times = 2; times <= count / PLACES_LEAST && !best; times++) {
+		uint64_t places = 0, held = 0;
+
+		for (size_t i = 0, next; i < count; i = next) {
+			uint64_t size = 0;
+
+			for (next = i; next < count && weights[next].stack == weights[i].stack; next++)
+				size += weights[next].size;
+			if (next - i == times) {
+				places++;
+				held += size;
+			}
+		}
+		if (places >= PLACES_LEAST && held > bytes / 2)
+			best = times;
+	}
+	free(weights);
+	return best;
+}
+
+static void infer_sizes(struct vs_request *r, const struct vs_option *options, size_t count,
+                        const struct vs_subject *subject, struct comparison *c)
+{
+	uint64_t batch = 0, seq = 0;
+
+	vs_sizes_from_command(subject->process->trace, &batch, &seq);
+	c->inferred.batch = c->inferred.seq = "";
+	if (!vs_option_given(options, count, "--batch")) {
+		c->inferred.batch = batch ? " (inferred: the command line)" : " (assumed)";
+		r->batch = batch ? batch : r->batch;
+	}
+	if (!vs_option_given(options, count, "--seq")) {
+		c->inferred.seq = seq ? " (inferred: the command line)" : " (assumed)";
+		r->seq = seq ? seq : r->seq;
+	}
+	c->inferred.layers = layers_of(c->device);
+}
+
 static int infer(struct vs_request *r, const struct vs_option *options, size_t count,
                  const struct vs_subject *subject, struct comparison *c)
 {
@@ -132,8 +198,7 @@ static int infer(struct vs_request *r, const struct vs_option *options, size_t c
 			return -ENODATA;
 		}
 	}
-	c->inferred.batch = !vs_option_given(options, count, "--batch");
-	c->inferred.seq = !vs_option_given(options, count, "--seq");
+	infer_sizes(r, options, count, subject, c);
 	return 0;
 }
 
@@ -142,7 +207,7 @@ static const char *measured_reason(const struct vs_row *row)
 {
 	double gap = (double)row->measured - (double)row->refined;
 
-	if (row->tag == VS_TAG_OUTPUTS && row->measured > row->refined)
+	if (row->tag == VS_TAG_OUTPUTS && row->measured > row->refined + (1 << 20))
 		return "held output: a variable keeps what the forward returned";
 	if (fabs(gap) <= 0.02 * (double)row->measured || fabs(gap) < 4 << 20)
 		return "";
@@ -251,10 +316,12 @@ static void print_inferred(const struct vs_request *r, const struct comparison *
 	       c->inferred.optimizer ? " (inferred)" : "", vs_checkpointing_names[r->job.checkpointing],
 	       c->inferred.checkpointing ? " (inferred)" : "");
 	if (r->shaped)
-		printf(", batch %llu%s, sequence %llu%s", (unsigned long long)r->job.batch,
-		       c->inferred.batch ? " (assumed)" : "", (unsigned long long)r->job.seq,
-		       c->inferred.seq ? " (assumed)" : "");
+		printf(", batch %llu%s, sequence %llu%s", (unsigned long long)r->job.batch, c->inferred.batch,
+		       (unsigned long long)r->job.seq, c->inferred.seq);
 	putchar('\n');
+	if (c->inferred.layers)
+		printf("  %llu layers (inferred: most weights are made in as many at each place)\n",
+		       (unsigned long long)c->inferred.layers);
 	if (!r->shaped)
 		puts("  Activations and the refined column need the model: give --config or --preset, --batch and "
 		     "--seq.");
@@ -343,7 +410,8 @@ static void print_json(const struct vs_request *r, const struct comparison *c)
 
 	verdict(c, text, sizeof(text));
 	root = json_pack(
-	    "{s:s, s:{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:{s:b, s:b, s:b, s:b, s:b}}, s:o, s:{s:I, s:o, s:I, s:o, "
+	    "{s:s, s:{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:{s:b, s:b, s:b, s:b, s:b, s:o}}, s:o, s:{s:I, s:o, s:I, "
+	    "s:o, "
 	    "s:s}, "
 	    "s:I, s:I, s:b, s:i, s:s}",
 	    "schema", "vramshim/compare/1", "model", "name", c->inferred.parameters ? "" : r->name, "parameters",
@@ -352,8 +420,9 @@ static void print_json(const struct vs_request *r, const struct comparison *c)
 	    vs_checkpointing_names[r->job.checkpointing], "batch", (json_int_t)r->job.batch, "seq",
 	    (json_int_t)r->job.seq, "inferred", "model", c->inferred.model || c->inferred.parameters, "precision",
 	    c->inferred.precision, "optimizer", c->inferred.optimizer, "checkpointing", c->inferred.checkpointing,
-	    "sizes_assumed", c->inferred.batch || c->inferred.seq, "rows", rows_json(c), "peak", "paper_bytes",
-	    (json_int_t)c->paper.total, "refined_bytes",
+	    "sizes_assumed", !strcmp(c->inferred.batch, " (assumed)") || !strcmp(c->inferred.seq, " (assumed)"),
+	    "layers", c->inferred.layers ? json_integer((json_int_t)c->inferred.layers) : json_null(), "rows",
+	    rows_json(c), "peak", "paper_bytes", (json_int_t)c->paper.total, "refined_bytes",
 	    c->refined ? json_integer((json_int_t)vs_forecast_peak(&c->forecast)) : json_null(), "measured_bytes",
 	    (json_int_t)peak->allocated, "instant",
 	    c->refined ? json_string(vs_instant_name(c->forecast.winner)) : json_null(), "phase",
@@ -399,7 +468,7 @@ int vs_compare_main(int argc, char **argv)
 {
 	struct vs_request r;
 	struct vs_subjects subjects;
-	const struct vs_analyse_options analysis = {0};
+	const struct vs_analyse_options analysis = {.blocks_at = VS_BLOCKS_PEAK};
 	struct vs_option options[VS_REQUEST_OPTIONS + 3];
 	const char *run = NULL;
 	char usage[sizeof(usage_head) + 4096];
