@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """vramreport plan, float, compare and extrapolate as a user meets them: cli.py VRAMREPORT."""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -118,6 +119,11 @@ def test_bad_configs():
         path.write_bytes(b" " * (5 << 20))
         refused("plan", "--config", path)
         refused("plan", "--config", folder)
+        odd = os.path.join(os.fsencode(folder), b"\xff.json")
+        with open(odd, "w") as file:
+            file.write('{"model_type":"gpt2"' + ',"n_layer":2,"n_embd":64,"n_head":4}')
+        out = run("plan", "--json", "--config", os.fsdecode(odd))
+        check(out.returncode == 0 and json.loads(out.stdout)["model"]["layers"] == 2, out.stderr)
         path.write_text('{"model_type":"alien"}')
         out = run("plan", "--config", path)
         check("num_hidden_layers" in out.stderr and "hidden_size" in out.stderr, out.stderr)

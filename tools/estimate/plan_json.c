@@ -1,132 +1,174 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan.h"
 
-#include <jansson.h>
-#include <stdio.h>
+#include "common/json.h"
 
-static json_t *size_of(uint64_t bytes)
-{
-	return json_integer((json_int_t)bytes);
-}
-
-static json_t *model_json(const struct vs_request *r)
+static void model_json(struct vs_json *json, const struct vs_request *r)
 {
 	const struct vs_shape *s = &r->job.shape;
 
-	return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b}", "name", r->name, "family",
-	                 vs_family_name(s->family), "parameters", (json_int_t)vs_shape_count(s), "active_parameters",
-	                 (json_int_t)vs_shape_active(s), "layers", (json_int_t)s->layers, "hidden",
-	                 (json_int_t)s->hidden, "heads", (json_int_t)s->heads, "kv_heads", (json_int_t)s->kv_heads,
-	                 "head_dim", (json_int_t)s->head_dim, "ffn", (json_int_t)s->ffn, "vocab",
-	                 (json_int_t)s->vocab, "tied", s->tied);
+	vs_json_object(json, "model");
+	vs_json_string(json, "name", r->name);
+	vs_json_string(json, "family", vs_family_name(s->family));
+	vs_json_unsigned(json, "parameters", vs_shape_count(s));
+	vs_json_unsigned(json, "active_parameters", vs_shape_active(s));
+	vs_json_unsigned(json, "layers", s->layers);
+	vs_json_unsigned(json, "hidden", s->hidden);
+	vs_json_unsigned(json, "heads", s->heads);
+	vs_json_unsigned(json, "kv_heads", s->kv_heads);
+	vs_json_unsigned(json, "head_dim", s->head_dim);
+	vs_json_unsigned(json, "ffn", s->ffn);
+	vs_json_unsigned(json, "vocab", s->vocab);
+	vs_json_bool(json, "tied", s->tied);
+	vs_json_end(json);
 }
 
-static json_t *job_json(const struct vs_request *r, const struct vs_plan *p)
+static void job_json(struct vs_json *json, const struct vs_request *r, const struct vs_plan *p)
 {
 	const struct vs_job *j = &r->job;
 
-	return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:i, s:I}", "precision",
-	                 vs_precision_names[j->precision], "optimizer", vs_optimizer_names[j->optimizer],
-	                 "checkpointing", vs_checkpointing_names[j->checkpointing], "attention",
-	                 vs_attention_names[vs_job_attention(j)], "batch", (json_int_t)j->batch, "seq",
-	                 (json_int_t)j->seq, "accumulation", (int)j->accumulation, "lora_rank", (int)j->lora_rank,
-	                 "sharding", vs_sharding_names[j->sharding], "gpus", (int)j->ranks, "trainable_parameters",
-	                 (json_int_t)p->forecast.trainable);
+	vs_json_object(json, "job");
+	vs_json_string(json, "precision", vs_precision_names[j->precision]);
+	vs_json_string(json, "optimizer", vs_optimizer_names[j->optimizer]);
+	vs_json_string(json, "checkpointing", vs_checkpointing_names[j->checkpointing]);
+	vs_json_string(json, "attention", vs_attention_names[vs_job_attention(j)]);
+	vs_json_unsigned(json, "batch", j->batch);
+	vs_json_unsigned(json, "seq", j->seq);
+	vs_json_unsigned(json, "accumulation", j->accumulation);
+	vs_json_unsigned(json, "lora_rank", j->lora_rank);
+	vs_json_string(json, "sharding", vs_sharding_names[j->sharding]);
+	vs_json_unsigned(json, "gpus", j->ranks);
+	vs_json_unsigned(json, "trainable_parameters", p->forecast.trainable);
+	vs_json_end(json);
 }
 
-static json_t *rows_json(const struct vs_plan *p)
+static void rows_json(struct vs_json *json, const struct vs_plan *p)
 {
-	json_t *rows = json_array();
+	vs_json_array(json, "rows");
+	for (size_t i = 0; i < p->row_count; i++) {
+		const struct vs_row *row = &p->rows[i];
 
-	for (size_t i = 0; i < p->row_count; i++)
-		json_array_append_new(rows,
-		                      json_pack("{s:s, s:I, s:I, s:s, s:s}", "category", vs_tag_name(p->rows[i].tag),
-		                                "paper_bytes", (json_int_t)p->rows[i].paper, "refined_bytes",
-		                                (json_int_t)p->rows[i].refined, "quality", p->rows[i].quality,
-		                                "reason", p->rows[i].reason));
-	return rows;
-}
-
-static json_t *instants_json(const struct vs_plan *p)
-{
-	json_t *instants = json_array();
-
-	for (int i = VS_INSTANT_FORWARD; i < VS_INSTANT_COUNT; i++) {
-		if (p->forecast.instants[i].bytes)
-			json_array_append_new(instants,
-			                      json_pack("{s:s, s:I}", "instant", vs_instant_name(i), "bytes",
-			                                (json_int_t)p->forecast.instants[i].bytes));
+		vs_json_object_line(json, NULL);
+		vs_json_string(json, "category", vs_tag_name(row->tag));
+		vs_json_unsigned(json, "paper_bytes", row->paper);
+		vs_json_unsigned(json, "refined_bytes", row->refined);
+		vs_json_string(json, "quality", row->quality);
+		vs_json_string(json, "reason", row->reason);
+		vs_json_end(json);
 	}
-	return instants;
+	vs_json_end(json);
 }
 
-static json_t *remedies_json(const struct vs_plan *p)
+static void peak_json(struct vs_json *json, const struct vs_plan *p)
 {
-	json_t *remedies = json_array();
+	vs_json_object(json, "peak");
+	vs_json_unsigned(json, "paper_bytes", p->paper[VS_ARTICLE_SCORES].total);
+	vs_json_unsigned(json, "refined_bytes", vs_forecast_peak(&p->forecast));
+	vs_json_string(json, "instant", vs_instant_name(p->forecast.winner));
+	vs_json_unsigned(json, "paper_004_bytes", p->paper[VS_ARTICLE_TWELVE].total);
+	vs_json_unsigned(json, "first_step_bytes", p->forecast.first.bytes);
+	vs_json_end(json);
+	vs_json_array(json, "instants");
+	for (int i = VS_INSTANT_FORWARD; i < VS_INSTANT_COUNT; i++) {
+		if (!p->forecast.instants[i].bytes)
+			continue;
+		vs_json_object_line(json, NULL);
+		vs_json_string(json, "instant", vs_instant_name(i));
+		vs_json_unsigned(json, "bytes", p->forecast.instants[i].bytes);
+		vs_json_end(json);
+	}
+	vs_json_end(json);
+}
 
+static void remedies_json(struct vs_json *json, const struct vs_plan *p)
+{
+	vs_json_array(json, "remedies");
 	for (size_t i = 0; i < p->remedy_count; i++) {
 		const struct vs_remedy *m = &p->remedies[i];
 
-		json_array_append_new(remedies, json_pack("{s:s, s:I, s:I, s:o, s:s}", "name", m->name, "saves_bytes",
-		                                          (json_int_t)m->saves, "peak_bytes", (json_int_t)m->peak,
-		                                          "enough", p->with_gpu ? json_boolean(m->fits) : json_null(),
-		                                          "price", m->price));
+		vs_json_object_line(json, NULL);
+		vs_json_string(json, "name", m->name);
+		vs_json_signed(json, "saves_bytes", (int64_t)m->saves);
+		vs_json_unsigned(json, "peak_bytes", m->peak);
+		if (p->with_gpu)
+			vs_json_bool(json, "enough", m->fits);
+		else
+			vs_json_null(json, "enough");
+		vs_json_string(json, "price", m->price);
+		vs_json_end(json);
 	}
-	return remedies;
+	vs_json_end(json);
 }
 
-static json_t *sweep_json(const struct vs_plan *p)
+static void sweep_json(struct vs_json *json, const struct vs_plan *p)
 {
-	json_t *points = json_array();
+	vs_json_array(json, "sweep");
+	for (size_t i = 0; i < p->point_count; i++) {
+		const struct vs_sweep_point *point = &p->points[i];
 
-	for (size_t i = 0; i < p->point_count; i++)
-		json_array_append_new(points,
-		                      json_pack("{s:I, s:I, s:I, s:s, s:b}", "value", (json_int_t)p->points[i].value,
-		                                "paper_bytes", (json_int_t)p->points[i].paper, "refined_bytes",
-		                                (json_int_t)p->points[i].refined, "instant", p->points[i].instant,
-		                                "fits", p->points[i].fits));
-	return points;
+		vs_json_object_line(json, NULL);
+		vs_json_unsigned(json, "value", point->value);
+		vs_json_unsigned(json, "paper_bytes", point->paper);
+		vs_json_unsigned(json, "refined_bytes", point->refined);
+		vs_json_string(json, "instant", point->instant);
+		vs_json_bool(json, "fits", point->fits);
+		vs_json_end(json);
+	}
+	vs_json_end(json);
 }
 
-static json_t *card_json(const struct vs_request *r, const struct vs_plan *p)
+static void count_or_null(struct vs_json *json, const char *key, uint64_t count)
+{
+	if (count)
+		vs_json_unsigned(json, key, count);
+	else
+		vs_json_null(json, key);
+}
+
+static void card_json(struct vs_json *json, const struct vs_request *r, const struct vs_plan *p)
 {
 	static const char *const names[VS_PLAN_SHARDINGS] = {"ddp", "zero1", "zero2", "zero3", "fsdp"};
-	json_t *ranks = json_object();
 
+	vs_json_object(json, "gpu");
+	vs_json_string(json, "name", r->gpu.name ? r->gpu.name : "");
+	vs_json_unsigned(json, "total_bytes", r->room.total);
+	vs_json_unsigned(json, "context_bytes", r->room.context);
+	vs_json_string(json, "context_source", "assumed");
+	vs_json_unsigned(json, "usable_bytes", p->usable);
+	vs_json_object_line(json, "gpus_by_sharding");
 	for (int i = 0; i < VS_PLAN_SHARDINGS; i++)
-		json_object_set_new(ranks, names[i], p->ranks[i] ? json_integer(p->ranks[i]) : json_null());
-	return json_pack("{s:s, s:I, s:I, s:s, s:I, s:o, s:{s:I, s:I, s:s?}}", "name", r->gpu.name ? r->gpu.name : "",
-	                 "total_bytes", (json_int_t)r->room.total, "context_bytes", (json_int_t)r->room.context,
-	                 "context_source", "assumed", "usable_bytes", (json_int_t)p->usable, "gpus_by_sharding",
-	                 ranks, "largest", "batch", (json_int_t)p->largest_batch, "seq", (json_int_t)p->largest_seq,
-	                 "model", p->largest_model);
+		count_or_null(json, names[i], p->ranks[i]);
+	vs_json_end(json);
+	vs_json_object_line(json, "largest");
+	vs_json_unsigned(json, "batch", p->largest_batch);
+	vs_json_unsigned(json, "seq", p->largest_seq);
+	vs_json_string(json, "model", p->largest_model);
+	vs_json_end(json);
+	vs_json_end(json);
 }
 
 void vs_plan_print_json(const struct vs_request *r, const struct vs_plan *p)
 {
-	json_t *root = json_object();
+	struct vs_json json = vs_json_on(stdout);
 
-	json_object_set_new(root, "schema", json_string("vramshim/plan/1"));
-	json_object_set_new(root, "model", model_json(r));
-	json_object_set_new(root, "job", job_json(r, p));
-	json_object_set_new(root, "rows", rows_json(p));
-	json_object_set_new(root, "peak",
-	                    json_pack("{s:o, s:o, s:s, s:o, s:o}", "paper_bytes",
-	                              size_of(p->paper[VS_ARTICLE_SCORES].total), "refined_bytes",
-	                              size_of(vs_forecast_peak(&p->forecast)), "instant",
-	                              vs_instant_name(p->forecast.winner), "paper_004_bytes",
-	                              size_of(p->paper[VS_ARTICLE_TWELVE].total), "first_step_bytes",
-	                              size_of(p->forecast.first.bytes)));
-	json_object_set_new(root, "instants", instants_json(p));
-	json_object_set_new(root, "host_bytes", size_of(p->forecast.host));
-	json_object_set_new(root, "fits", p->with_gpu ? json_boolean(p->fits) : json_null());
-	json_object_set_new(root, "gpus_needed",
-	                    p->with_gpu && p->gpus_needed ? json_integer(p->gpus_needed) : json_null());
-	json_object_set_new(root, "gpu", p->with_gpu ? card_json(r, p) : json_null());
-	json_object_set_new(root, "remedies", remedies_json(p));
+	vs_json_object(&json, NULL);
+	vs_json_string(&json, "schema", "vramshim/plan/1");
+	model_json(&json, r);
+	job_json(&json, r, p);
+	rows_json(&json, p);
+	peak_json(&json, p);
+	vs_json_unsigned(&json, "host_bytes", p->forecast.host);
+	if (p->with_gpu) {
+		vs_json_bool(&json, "fits", p->fits);
+		count_or_null(&json, "gpus_needed", p->gpus_needed);
+		card_json(&json, r, p);
+	} else {
+		vs_json_null(&json, "fits");
+		vs_json_null(&json, "gpus_needed");
+		vs_json_null(&json, "gpu");
+	}
+	remedies_json(&json, p);
 	if (p->sweep)
-		json_object_set_new(root, "sweep", sweep_json(p));
-	json_dumpf(root, stdout, JSON_INDENT(1));
-	putchar('\n');
-	json_decref(root);
+		sweep_json(&json, p);
+	vs_json_end(&json);
 }

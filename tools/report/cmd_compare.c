@@ -3,13 +3,13 @@
  * vramreport compare: the estimate on paper and the refined one beside what a run really took, category by category.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "common/screen.h"
 #include "common/size.h"
@@ -25,6 +25,8 @@ static const char usage_head[] =
     "The paper estimate and the refined one beside what was measured, with the reason of each gap. What the "
     "recording\n"
     "tells (parameters, their type, optimizer, checkpointing) is inferred and shown; flags win over it.\n";
+
+#define ASSUMED " (assumed)"
 
 /* What was concluded from the recording instead of said by a flag. */
 struct inferred {
@@ -167,11 +169,11 @@ static void infer_sizes(struct vs_request *r, const struct vs_option *options, s
 	vs_sizes_from_command(subject->process->trace, &batch, &seq);
 	c->inferred.batch = c->inferred.seq = "";
 	if (!vs_option_given(options, count, "--batch")) {
-		c->inferred.batch = batch ? " (inferred: the command line)" : " (assumed)";
+		c->inferred.batch = batch ? " (inferred: the command line)" : ASSUMED;
 		r->batch = batch ? batch : r->batch;
 	}
 	if (!vs_option_given(options, count, "--seq")) {
-		c->inferred.seq = seq ? " (inferred: the command line)" : " (assumed)";
+		c->inferred.seq = seq ? " (inferred: the command line)" : ASSUMED;
 		r->seq = seq ? seq : r->seq;
 	}
 	c->inferred.layers = layers_of(c->device);
@@ -388,51 +390,83 @@ static void print_text(const struct vs_request *r, const struct comparison *c)
 	vs_screen_text(&screen, 0, "%s", text);
 }
 
-static json_t *rows_json(const struct comparison *c)
+static void size_or_null(struct vs_json *json, const char *key, uint64_t bytes, bool known)
 {
-	json_t *rows = json_array();
+	if (known)
+		vs_json_unsigned(json, key, bytes);
+	else
+		vs_json_null(json, key);
+}
 
-	for (size_t i = 0; i < c->row_count; i++)
-		json_array_append_new(
-		    rows, json_pack("{s:s, s:I, s:o, s:I, s:s}", "category", vs_tag_name(c->rows[i].tag),
-		                    "paper_bytes", (json_int_t)c->rows[i].paper, "refined_bytes",
-		                    c->refined ? json_integer((json_int_t)c->rows[i].refined) : json_null(),
-		                    "measured_bytes", (json_int_t)c->rows[i].measured, "reason", c->rows[i].reason));
-	return rows;
+static void model_json(struct vs_json *json, const struct vs_request *r, const struct comparison *c)
+{
+	bool assumed = !strcmp(c->inferred.batch, ASSUMED) || !strcmp(c->inferred.seq, ASSUMED);
+
+	vs_json_object(json, "model");
+	vs_json_string(json, "name", c->inferred.parameters ? "" : r->name);
+	vs_json_unsigned(json, "parameters", r->shaped ? vs_shape_count(&r->job.shape) : r->parameters);
+	vs_json_string(json, "precision", vs_precision_names[r->job.precision]);
+	vs_json_string(json, "optimizer", vs_optimizer_names[r->job.optimizer]);
+	vs_json_string(json, "checkpointing", vs_checkpointing_names[r->job.checkpointing]);
+	vs_json_unsigned(json, "batch", r->job.batch);
+	vs_json_unsigned(json, "seq", r->job.seq);
+	vs_json_object_line(json, "inferred");
+	vs_json_bool(json, "model", c->inferred.model || c->inferred.parameters);
+	vs_json_bool(json, "precision", c->inferred.precision);
+	vs_json_bool(json, "optimizer", c->inferred.optimizer);
+	vs_json_bool(json, "checkpointing", c->inferred.checkpointing);
+	vs_json_bool(json, "sizes_assumed", assumed);
+	size_or_null(json, "layers", c->inferred.layers, c->inferred.layers > 0);
+	vs_json_end(json);
+	vs_json_end(json);
+}
+
+static void rows_json(struct vs_json *json, const struct comparison *c)
+{
+	vs_json_array(json, "rows");
+	for (size_t i = 0; i < c->row_count; i++) {
+		const struct vs_row *row = &c->rows[i];
+
+		vs_json_object_line(json, NULL);
+		vs_json_string(json, "category", vs_tag_name(row->tag));
+		vs_json_unsigned(json, "paper_bytes", row->paper);
+		size_or_null(json, "refined_bytes", row->refined, c->refined);
+		vs_json_unsigned(json, "measured_bytes", row->measured);
+		vs_json_string(json, "reason", row->reason);
+		vs_json_end(json);
+	}
+	vs_json_end(json);
+}
+
+static uint64_t above(uint64_t more, uint64_t less)
+{
+	return more > less ? more - less : 0;
 }
 
 static void print_json(const struct vs_request *r, const struct comparison *c)
 {
+	struct vs_json json = vs_json_on(stdout);
 	const struct vs_point *peak = &c->device->peak;
-	const struct vs_device_summary *d = c->device;
 	char text[512];
-	json_t *root;
 
 	verdict(c, text, sizeof(text));
-	root = json_pack(
-	    "{s:s, s:{s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:{s:b, s:b, s:b, s:b, s:b, s:o}}, s:o, s:{s:I, s:o, s:I, "
-	    "s:o, "
-	    "s:s}, "
-	    "s:I, s:I, s:b, s:i, s:s}",
-	    "schema", "vramshim/compare/1", "model", "name", c->inferred.parameters ? "" : r->name, "parameters",
-	    (json_int_t)(r->shaped ? vs_shape_count(&r->job.shape) : r->parameters), "precision",
-	    vs_precision_names[r->job.precision], "optimizer", vs_optimizer_names[r->job.optimizer], "checkpointing",
-	    vs_checkpointing_names[r->job.checkpointing], "batch", (json_int_t)r->job.batch, "seq",
-	    (json_int_t)r->job.seq, "inferred", "model", c->inferred.model || c->inferred.parameters, "precision",
-	    c->inferred.precision, "optimizer", c->inferred.optimizer, "checkpointing", c->inferred.checkpointing,
-	    "sizes_assumed", !strcmp(c->inferred.batch, " (assumed)") || !strcmp(c->inferred.seq, " (assumed)"),
-	    "layers", c->inferred.layers ? json_integer((json_int_t)c->inferred.layers) : json_null(), "rows",
-	    rows_json(c), "peak", "paper_bytes", (json_int_t)c->paper.total, "refined_bytes",
-	    c->refined ? json_integer((json_int_t)vs_forecast_peak(&c->forecast)) : json_null(), "measured_bytes",
-	    (json_int_t)peak->allocated, "instant",
-	    c->refined ? json_string(vs_instant_name(c->forecast.winner)) : json_null(), "phase",
-	    vs_phase_name(peak->phase), "fragmentation_bytes",
-	    (json_int_t)(peak->reserved > peak->allocated ? peak->reserved - peak->allocated : 0),
-	    "outside_pytorch_bytes", (json_int_t)(peak->device > peak->reserved ? peak->device - peak->reserved : 0),
-	    "fits", !d->total || d->max_device <= d->total, "gpus_needed", 1, "verdict", text);
-	json_dumpf(root, stdout, JSON_INDENT(1));
-	putchar('\n');
-	json_decref(root);
+	vs_json_object(&json, NULL);
+	vs_json_string(&json, "schema", "vramshim/compare/1");
+	model_json(&json, r, c);
+	rows_json(&json, c);
+	vs_json_object(&json, "peak");
+	vs_json_unsigned(&json, "paper_bytes", c->paper.total);
+	size_or_null(&json, "refined_bytes", vs_forecast_peak(&c->forecast), c->refined);
+	vs_json_unsigned(&json, "measured_bytes", peak->allocated);
+	vs_json_string(&json, "instant", c->refined ? vs_instant_name(c->forecast.winner) : NULL);
+	vs_json_string(&json, "phase", vs_phase_name(peak->phase));
+	vs_json_end(&json);
+	vs_json_unsigned(&json, "fragmentation_bytes", above(peak->reserved, peak->allocated));
+	vs_json_unsigned(&json, "outside_pytorch_bytes", above(peak->device, peak->reserved));
+	vs_json_bool(&json, "fits", !c->device->total || c->device->max_device <= c->device->total);
+	vs_json_unsigned(&json, "gpus_needed", 1);
+	vs_json_string(&json, "verdict", text);
+	vs_json_end(&json);
 }
 
 static int compare(struct vs_request *r, const struct vs_option *options, size_t count,

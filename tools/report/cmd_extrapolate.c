@@ -3,12 +3,12 @@
  * vramreport extrapolate: from a few small runs of a job, what a larger batch or a longer sequence will take.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "command.h"
+#include "common/json.h"
 #include "common/message.h"
 #include "common/screen.h"
 #include "common/size.h"
@@ -137,29 +137,42 @@ static void print_text(const struct answer *a)
 
 static void print_json(const struct answer *a)
 {
-	json_t *rows = json_array(), *root;
+	struct vs_json json = vs_json_on(stdout);
 
+	vs_json_object(&json, NULL);
+	vs_json_string(&json, "schema", "vramshim/extrapolate/1");
+	vs_json_unsigned(&json, "batch", a->batch);
+	vs_json_unsigned(&json, "seq", a->seq);
+	vs_json_array(&json, "rows");
 	for (int tag = 0; tag < VS_TAG_COUNT; tag++) {
 		const uint64_t *live = a->e.live[tag];
 		uint64_t other = live[VS_GROWTH_SEQUENCE] + live[VS_GROWTH_SQUARE] + live[VS_GROWTH_BATCH];
 		uint64_t sum = live[VS_GROWTH_FIXED] + live[VS_GROWTH_TOKENS] + live[VS_GROWTH_SCORES] + other;
 
-		if (sum)
-			json_array_append_new(rows, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "category",
-			                                      vs_tag_name(tag), "predicted_bytes", (json_int_t)sum,
-			                                      "fixed_bytes", (json_int_t)live[VS_GROWTH_FIXED],
-			                                      "linear_bytes", (json_int_t)live[VS_GROWTH_TOKENS],
-			                                      "quadratic_bytes", (json_int_t)live[VS_GROWTH_SCORES],
-			                                      "other_bytes", (json_int_t)other));
+		if (!sum)
+			continue;
+		vs_json_object_line(&json, NULL);
+		vs_json_string(&json, "category", vs_tag_name(tag));
+		vs_json_unsigned(&json, "predicted_bytes", sum);
+		vs_json_unsigned(&json, "fixed_bytes", live[VS_GROWTH_FIXED]);
+		vs_json_unsigned(&json, "linear_bytes", live[VS_GROWTH_TOKENS]);
+		vs_json_unsigned(&json, "quadratic_bytes", live[VS_GROWTH_SCORES]);
+		vs_json_unsigned(&json, "other_bytes", other);
+		vs_json_end(&json);
 	}
-	root = json_pack("{s:s, s:I, s:I, s:o, s:{s:I, s:I}, s:f, s:f, s:I, s:o}", "schema", "vramshim/extrapolate/1",
-	                 "batch", (json_int_t)a->batch, "seq", (json_int_t)a->seq, "rows", rows, "peak",
-	                 "predicted_bytes", (json_int_t)a->e.peak, "largest_run_bytes", (json_int_t)a->e.measured,
-	                 "expected_error", a->error, "matched", a->e.matched, "unsure_bytes", (json_int_t)a->e.unsure,
-	                 "fits", a->with_gpu ? json_boolean(a->fits) : json_null());
-	json_dumpf(root, stdout, JSON_INDENT(1));
-	putchar('\n');
-	json_decref(root);
+	vs_json_end(&json);
+	vs_json_object_line(&json, "peak");
+	vs_json_unsigned(&json, "predicted_bytes", a->e.peak);
+	vs_json_unsigned(&json, "largest_run_bytes", a->e.measured);
+	vs_json_end(&json);
+	vs_json_number(&json, "expected_error", a->error);
+	vs_json_number(&json, "matched", a->e.matched);
+	vs_json_unsigned(&json, "unsure_bytes", a->e.unsure);
+	if (a->with_gpu)
+		vs_json_bool(&json, "fits", a->fits);
+	else
+		vs_json_null(&json, "fits");
+	vs_json_end(&json);
 }
 
 static int extrapolate(const struct recording *recordings, size_t count, struct answer *a, bool json)
