@@ -34,7 +34,7 @@ def main():
                 + [here / "grid_run.py", *words],
                 capture_output=True, text=True,
             )
-            if out.returncode:
+            if not grid_jobs.finished(out):
                 sys.exit(out.stderr[-2000:])
             config = folder / "config.json"
             config.write_text(json.dumps(grid_jobs.MODELS[job["model"]]))

@@ -13,6 +13,9 @@ import sys
 import tempfile
 
 here = pathlib.Path(__file__).parent
+sys.path.insert(0, str(here))
+import grid_jobs  # noqa: E402
+
 SMALL = [(1, 512), (2, 512), (1, 1024)]
 LARGE = (8, 2048)
 
@@ -23,7 +26,7 @@ def run(options, folder, number, batch, seq):
         + ["--", options.python, here / "extrapolate_job.py", str(number), "--batch", str(batch), "--seq", str(seq)],
         capture_output=True, text=True,
     )
-    if out.returncode:
+    if not grid_jobs.finished(out):
         sys.exit(f"job {number} failed: {out.stderr[-2000:]}")
     return int(out.stdout.split()[-1])
 

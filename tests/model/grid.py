@@ -23,7 +23,7 @@ def measure(options, folder):
     command = [options.build / "tools/vramrun", "-o", folder / "run", "--simulate", options.gpu, "--", options.python]
     command += [here / "grid_run.py", *options.words] + ["--extra"] * options.extra
     out = subprocess.run(command, capture_output=True, text=True)
-    if out.returncode:
+    if not grid_jobs.finished(out):
         sys.exit(f"the jobs failed: {out.stderr[-2000:]}")
     return [json.loads(line) for line in out.stdout.splitlines() if line.startswith("{")]
 

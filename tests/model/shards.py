@@ -12,6 +12,9 @@ import sys
 import tempfile
 
 here = pathlib.Path(__file__)
+sys.path.insert(0, str(here.parent))
+import grid_jobs  # noqa: E402
+
 CONFIG = dict(
     model_type="llama", num_hidden_layers=16, hidden_size=2048, num_attention_heads=16, num_key_value_heads=16,
     intermediate_size=5504, vocab_size=32000,
@@ -136,7 +139,7 @@ def main():
                 capture_output=True, text=True,
             )
             peaks = [line.split()[1] for line in run.stdout.splitlines() if line.startswith("peak ")]
-            if run.returncode or not peaks:
+            if not grid_jobs.finished(run) or not peaks:
                 sys.exit(run.stderr[-2000:])
             measured = int(peaks[0])
             answer = plan(options, name, *case)

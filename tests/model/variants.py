@@ -176,7 +176,7 @@ def main():
                 + [options.python, __file__, "--job", variant],
                 capture_output=True, text=True,
             )
-            if run.returncode:
+            if not grid_jobs.finished(run):
                 sys.exit(f"{variant}: {run.stderr[-2000:]}")
             measured = int(run.stdout.split()[-1])
             flags = {key: value for key, value in {**BASE, **VARIANTS[variant]}.items() if key != "model"}
