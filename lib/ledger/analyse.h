@@ -6,6 +6,7 @@
 #define VS_LEDGER_ANALYSE_H
 
 #include "ledger/summary.h"
+#include <stdbool.h>
 #include <vramshim/trace.h>
 
 struct vs_symbols;
@@ -21,6 +22,7 @@ enum vs_blocks_at {
 struct vs_analyse_options {
 	enum vs_blocks_at blocks_at;
 	const char *mark;           /* for VS_BLOCKS_MARK */
+	bool cut;                   /* tag blocks as if the trace ended at that instant: by what was known then */
 	size_t top_stacks;          /* per device; 0 means 10 */
 	struct vs_symbols *symbols; /* to share its caches; NULL: a private one for the call */
 	/* Called for every block of the trace with its verdict, in no useful order; what it returns below 0 ends the

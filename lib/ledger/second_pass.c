@@ -120,13 +120,17 @@ static int on_cuda(struct vs_second_pass *pass, struct vs_sites *sites, const st
 }
 
 static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, struct vs_sites *sites,
-                  struct vs_tagger *tagger)
+                  struct vs_tagger *tagger, uint64_t end)
 {
 	struct vramshim_event event;
-	int error = 0, more;
+	int error = 0, more = 0;
 
 	vramshim_trace_rewind(trace);
 	while (!error && (more = vramshim_trace_next(trace, &event)) > 0) {
+		if (event.sequence > end) {
+			more = 0;
+			break;
+		}
 		/* The tagger's memory goes with the largest id, so an id that a cut or damaged trace does not define
 		 * is none. */
 		if (event.stack > vramshim_trace_stack_count(trace))
@@ -154,6 +158,7 @@ int vs_second_pass(struct vs_second_pass *pass, struct vramshim_trace *trace, st
 	    .main_thread = vramshim_trace_info(trace)->pid,
 	};
 	struct vs_tagger *tagger = NULL;
+	uint64_t end = options->cut ? 0 : UINT64_MAX;
 	int error = 0;
 
 	*pass = (struct vs_second_pass){.options = options, .counters = counters};
@@ -163,10 +168,15 @@ int vs_second_pass(struct vs_second_pass *pass, struct vramshim_trace *trace, st
 	pass->device_count = counters->count;
 	for (size_t i = 0; i < counters->count && !error; i++)
 		error = prepare(&pass->devices[i], &counters->devices[i], options);
+	for (size_t i = 0; i < counters->count && !error && options->cut; i++) {
+		uint64_t asked = pass->devices[i].probes[VS_PROBE_ASKED].sequence;
+
+		end = asked > end ? asked : end; /* of a mark there is one for all devices */
+	}
 	if (!error)
 		error = vs_tagger_new(&ops, &tagger);
 	if (!error)
-		error = replay(pass, trace, sites, tagger);
+		error = replay(pass, trace, sites, tagger, end);
 	vs_tagger_free(tagger);
 	for (size_t i = 0; i < pass->device_count && !error; i++) {
 		error = pass_probes(&pass->devices[i], UINT64_MAX);

@@ -32,6 +32,7 @@ enum vs_role {
 	VS_ROLE_REDUCE,         /* around a reduction; the sharded gradient comes from here too */
 	VS_ROLE_COLLECTIVE,     /* other communication */
 	VS_ROLE_BUCKETS,
+	VS_ROLE_GRADIENTS,      /* reduced or partitioned gradients, outside of any backward's engine */
 	VS_ROLE_MASTER,
 	VS_ROLE_STATE, /* made where optimizers make their state */
 	VS_ROLE_SCALER,
@@ -40,6 +41,7 @@ enum vs_role {
 	VS_ROLE_QUANTIZED,
 	VS_ROLE_DEQUANTIZED,
 	VS_ROLE_WARMUP,
+	VS_ROLE_KV_CACHE,
 	VS_ROLE_ACCUMULATED, /* AccumulateGrad itself */
 };
 
@@ -48,6 +50,8 @@ enum vs_site_flags {
 	VS_SITE_COPY = 1 << 1,        /* tensor.to(device): the copy of something that was elsewhere */
 	VS_SITE_INTEGERS = 1 << 2,    /* randint: not a weight */
 	VS_SITE_FRESH = 1 << 6,       /* made from nothing: randn, full, arange */
+	VS_SITE_LIKE = 1 << 7,        /* zeros_like: in the shape of another tensor */
+	VS_SITE_CLONE = 1 << 8,       /* the copy of another tensor */
 	VS_SITE_CONSTRUCTOR = 1 << 3, /* below some __init__ */
 	VS_SITE_ENGINE = 1 << 4,      /* on a stack of autograd's engine */
 	VS_SITE_MODULE = 1 << 5,      /* below some nn.Module call */

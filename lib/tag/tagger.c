@@ -19,11 +19,13 @@ struct live {
 /* What the blocks of one stack did. */
 struct history {
 	uint32_t allocated, freed_in_phase;
+	uint64_t longest; /* life of those that were freed in the phase that made them, in events */
 	/* The last settled verdict of a block that was freed in the phase that made it [1], and of one that was not
 	 * [0]: one line of code may make both. */
 	struct {
 		uint8_t tag, detail;
 		bool known;
+		const char *why;
 	} last[2];
 };
 
@@ -36,6 +38,10 @@ struct vs_tagger {
 	size_t live_count, live_capacity, unused_count, unused_capacity;
 	struct history *histories; /* by stack id */
 	size_t history_count, history_capacity;
+	uint64_t now; /* sequence of the last event */
+	/* Oldest block of the last forwards that the backward has let go of, as a sequence. */
+	uint64_t frontier;
+	uint32_t frontier_backward; /* ... the backward that it is of */
 	bool modules, optimizers;
 };
 
@@ -96,6 +102,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	enum vs_context freed_by = VS_CONTEXT_EMPTY;
 	struct vs_verdict verdict;
 	struct vs_life life;
+	bool by_history = false;
 
 	if (event) {
 		freed_by = vs_phases_context(&tagger->phases, event, site);
@@ -108,29 +115,43 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .context = (enum vs_context)block->context,
 	    .phase = born->phase,
 	    .freed = event && freed_by != VS_CONTEXT_EXIT,
+	    .at_exit = event && freed_by == VS_CONTEXT_EXIT,
 	    .freed_by = freed_by,
 	    .phase_now = now->phase,
 	    .same_epoch = born == now,
 	    .forwards = now->forwards - born->forwards,
 	    .backwards = now->backwards - born->backwards,
 	    .steps = now->step - born->step,
+	    .overtaken = tagger->frontier_backward == now->backwards && block->sequence > tagger->frontier,
 	    .modules = tagger->modules,
 	    .optimizers = tagger->optimizers,
 	    /* Blocks without frames (stack 0) have nothing in common. */
-	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated,
+	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated &&
+	                   tagger->now - block->sequence <= history->longest,
 	};
+	if (life.freed && freed_by == VS_CONTEXT_BACKWARD && born->phase == VS_PHASE_FORWARD &&
+	    (tagger->frontier_backward != now->backwards || block->sequence < tagger->frontier)) {
+		tagger->frontier = block->sequence;
+		tagger->frontier_backward = now->backwards;
+	}
 	verdict = vs_verdict(&life);
-	if (life.freed && life.same_epoch)
+	if (life.freed && life.same_epoch) {
 		history->freed_in_phase++;
+		if (event->sequence - block->sequence > history->longest)
+			history->longest = event->sequence - block->sequence;
+	}
 	if (verdict.settled && !verdict.alone) {
 		bool is_short = life.freed && life.same_epoch;
 
 		history->last[is_short].tag = (uint8_t)verdict.tag;
 		history->last[is_short].detail = (uint8_t)verdict.detail;
 		history->last[is_short].known = true;
+		history->last[is_short].why = verdict.why;
 	} else if (!verdict.settled && block->stack && history->last[life.short_lived].known) {
 		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
 		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
+		verdict.why = history->last[life.short_lived].why;
+		by_history = true;
 	}
 	return tagger->ops.verdict(tagger->ops.user, &(struct vs_block){
 	                                                 .address = block->address,
@@ -144,6 +165,12 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	                                                 .detail = verdict.detail,
 	                                                 .rule = block->site.rule,
 	                                                 .device = block->device,
+	                                                 .forwards = life.forwards,
+	                                                 .backwards = life.backwards,
+	                                                 .phase_freed = life.phase_now,
+	                                                 .freed_by = freed_by,
+	                                                 .why = verdict.why,
+	                                                 .by_history = by_history,
 	                                             });
 }
 
@@ -187,6 +214,7 @@ int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event
 		return vs_phases_event(&tagger->phases, event, site);
 	if ((event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_FREE) || !event->address)
 		return 0;
+	tagger->now = event->sequence;
 	error = vs_phases_event(&tagger->phases, event, site);
 	if (error)
 		return error;

@@ -17,24 +17,29 @@ struct vs_life {
 	enum vs_context context;      /* ... vs_phases_context(): what an empty stack means is decided */
 	enum vs_phase phase;          /* ... */
 	bool freed;                   /* by the job; what the interpreter frees while it exits lived to the end */
+	bool at_exit;                 /* what freed it, if anything, was the interpreter's end */
 	enum vs_context freed_by;     /* EMPTY: no stack was recorded */
 	enum vs_phase phase_now;      /* at the free, or at the end of the trace */
 	bool same_epoch;              /* no other phase began in between */
 	uint32_t forwards, backwards; /* phases of these kinds begun in between */
 	uint32_t steps;               /* steps ended in between */
+	/* The running backward has let go of an older block of its forward: it works from the youngest to the oldest,
+	 * so it is done with this one. */
+	bool overtaken;
 
 	/* Of the process as a whole, so far. */
 	bool modules;    /* it builds or moves models that are nn.Modules */
 	bool optimizers; /* it runs an optimizer that we recognise */
 	/* Of earlier blocks of the same stack. */
-	bool short_lived; /* most were freed before their phase ended */
+	bool short_lived; /* most were freed before their phase ended, and none of these lived longer than this has */
 };
 
 struct vs_verdict {
 	enum vs_tag tag;
 	enum vs_detail detail;
-	bool settled; /* the future can not change it; else it is only the best guess */
-	bool alone;   /* and says nothing of other blocks of its stack */
+	bool settled;    /* the future can not change it; else it is only the best guess */
+	bool alone;      /* and says nothing of other blocks of its stack */
+	const char *why; /* static: what in the block's life decided, for a person */
 };
 
 struct vs_verdict vs_verdict(const struct vs_life *life);

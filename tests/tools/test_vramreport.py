@@ -516,6 +516,31 @@ class Blocks(Case):
         self.refused("blocks", self.run_folder, "--at", "nowhere", names=["nowhere", "built", "step, done"])
         self.assertEqual(len(self.rows("--at", "step, done")), 12)
 
+    def test_cut(self):
+        """By what was known then: the same blocks, and no word of what came after."""
+        self.trace()
+        for at in ("peak", "end", "built"):
+            whole, cut = self.rows("--at", at), self.rows("--at", at, "--cut")
+            self.assertEqual([row["address"] for row in cut], [row["address"] for row in whole], at)
+        last = max(self.rows("--at", "peak"), key=lambda row: int(row["stack"]))
+        explained = run("blocks", self.run_folder, "--cut", "--at", "peak", "--explain", last["address"]).stdout
+        self.assertIn("never freed", explained)
+
+    def test_explain(self):
+        self.trace()
+        row = self.rows("--at", "built")[0]
+        inside = hex(int(row["address"], 16) + int(row["size"]) - 1)
+        for address in (row["address"], inside):
+            text = run("blocks", self.run_folder, "--at", "built", "--explain", address).stdout
+            self.assertIn(f"{row['address']}, 32.00 MiB: weights", text)
+            self.assertIn("torch/nn/modules/", text)
+            self.assertIn("verdict     made where models are built", text)
+            self.assertIn("Linear.__init__", text)
+        for wrong in ("0", "-5", "weights", "0x", ""):
+            self.refused("blocks", self.run_folder, "--explain", wrong, names=["--explain", "address"])
+        self.refused("blocks", self.run_folder, "--explain", "0x1000", names=["0x1000", "no block"])
+        self.refused("blocks", self.run_folder, "--explain", "0x1000", "--csv", names=["choose one"])
+
 
 class Stacks(Case):
     def test_stacks(self):

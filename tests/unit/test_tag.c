@@ -672,6 +672,155 @@ static void test_callback_error(void **state)
 	vs_tagger_free(tagger);
 }
 
+/* Evaluations follow each other in one phase: what the job's own code lets go of was a result. */
+static void test_evaluation(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 0; i < 2; i++) {
+		ALLOC(1 + i, MM, CALL, USER);
+		ALLOC(11 + i, MM, CALL, USER);
+		FREE(1 + i, CALL, USER);
+		FREE(11 + i, USER);
+	}
+	end();
+	DETAIL(1, TEMPORARIES_FORWARD);
+	DETAIL(2, TEMPORARIES_FORWARD);
+	TAG(11, OUTPUTS);
+	TAG(12, OUTPUTS);
+}
+
+#define CACHE                                                                                                        \
+	{                                                                                                            \
+		"/site-packages/transformers/cache_utils.py", "DynamicLayer.update"                                  \
+	}
+
+/* Generation is one long forward, in which each token's cache replaces the last one's. */
+static void test_kv_cache(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, CACHE, CALL, USER);
+	ALLOC(2, MM, CACHE, CALL, USER);
+	FREE(1, CACHE, CALL, USER);
+	ALLOC(3, MM, CACHE, CALL, USER);
+	ALLOC(4, MM, ENGINE);
+	FREE(3, ENGINE); /* trained with the cache left on */
+	end();
+	DETAIL(1, ACTIVATIONS_KV_CACHE);
+	TAG(3, ACTIVATIONS);
+}
+
+static void shapes_and_copies(bool optimizer)
+{
+	begin();
+	ALLOC(1, APPLY, USER);
+	ALLOC(2, NATIVE("at::_ops::zeros_like::call"), USER);
+	ALLOC(3, NATIVE("at::_ops::clone::call"), USER);
+	for (unsigned step = 0; step < 3; step++) {
+		ALLOC(10 + step, MM, CALL, USER);
+		FREE(10 + step, ENGINE);
+		ALLOC(20 + step, MM, ENGINE);
+		if (optimizer)
+			ALLOC(30 + step, STEP, USER);
+	}
+	end();
+}
+
+/* Momentum and averages by hand, made before the training. */
+static void test_shapes_and_copies(void **state)
+{
+	(void)state;
+	shapes_and_copies(false);
+	TAG(2, OPTIMIZER);
+	TAG(3, WEIGHTS);
+	shapes_and_copies(true);
+	TAG(2, INPUTS); /* the momentum is the optimizer's that was seen */
+	TAG(3, WEIGHTS);
+}
+
+/* A trace that ends in a backward: what is younger than a block that it has let go of is held by somebody else. */
+static void test_overtaken(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned i = 1; i <= 3; i++)
+		feed(VRAMSHIM_TORCH_ALLOC, i, SITE(MM, CALL, USER), 100 + i);
+	ALLOC(4, MM, ENGINE);
+	FREE(2, ENGINE);
+	end();
+	TAG(1, ACTIVATIONS);
+	TAG(2, ACTIVATIONS);
+	TAG(3, OUTPUTS);
+}
+
+/* One stack makes temporaries and what is saved; a block that has lived longer than any temporary did is none. */
+static void test_older_than_temporaries(void **state)
+{
+	struct vs_site site = SITE(MM, CALL, USER);
+
+	(void)state;
+	begin();
+	feed(VRAMSHIM_TORCH_ALLOC, 1, site, 7);
+	for (unsigned i = 2; i < 6; i++) {
+		feed(VRAMSHIM_TORCH_ALLOC, i, site, 7);
+		feed(VRAMSHIM_TORCH_FREE, i, SITE(CALL, USER), 8);
+	}
+	feed(VRAMSHIM_TORCH_ALLOC, 6, site, 7);
+	end();
+	TAG(1, ACTIVATIONS);
+	DETAIL(5, TEMPORARIES_FORWARD);
+	DETAIL(6, TEMPORARIES_FORWARD);
+}
+
+/* No modules, no backward, and over: nothing tells weights from data. While it runs, weights are the better guess. */
+static void test_no_training(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, USER);
+	ALLOC(2, MM, USER);
+	FREE(1, FINALIZE);
+	end();
+	TAG(1, UNKNOWN);
+	TAG(2, WEIGHTS);
+}
+
+static void test_partitions(void **state)
+{
+	static const char zero2[] = "/x/deepspeed/runtime/zero/stage_1_and_2.py";
+
+	(void)state;
+	begin();
+	ALLOC(1, TO, {zero2, "DeepSpeedZeroOptimizer.__init__"}, USER);
+	ALLOC(2, MM, {zero2, "DeepSpeedZeroOptimizer.flatten_dense_tensors_aligned"},
+	      {zero2, "DeepSpeedZeroOptimizer.__init__"}, USER);
+	ALLOC(3, MM, CALL, USER);
+	ALLOC(4, MM, ENGINE);
+	ALLOC(5, MM, {zero2, "DeepSpeedZeroOptimizer.copy_grads_in_partition"}, USER);
+	end();
+	DETAIL(1, OPTIMIZER_MASTER);
+	TAG(2, WEIGHTS);
+	TAG(5, GRADIENTS);
+}
+
+/* Every verdict can be explained. */
+static void test_why(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned step = 0; step < 3; step++)
+		a_step(step);
+	end();
+	for (unsigned block = 0; block < BLOCKS; block++) {
+		if (s.spoken[block])
+			assert_non_null(s.verdicts[block].why);
+	}
+	assert_int_equal(s.verdicts[NEXT_ACTIVATION].freed_by, VS_CONTEXT_BACKWARD);
+	assert_int_equal(s.verdicts[NEXT_ACTIVATION].backwards, 1);
+	assert_int_equal(s.verdicts[NEXT_GRADIENT].phase_freed, VS_PHASE_ZERO_GRAD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -691,6 +840,14 @@ int main(void)
 	    cmocka_unit_test(test_optimizer_in_backward),
 	    cmocka_unit_test(test_lost),
 	    cmocka_unit_test(test_callback_error),
+	    cmocka_unit_test(test_evaluation),
+	    cmocka_unit_test(test_kv_cache),
+	    cmocka_unit_test(test_shapes_and_copies),
+	    cmocka_unit_test(test_overtaken),
+	    cmocka_unit_test(test_older_than_temporaries),
+	    cmocka_unit_test(test_no_training),
+	    cmocka_unit_test(test_partitions),
+	    cmocka_unit_test(test_why),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

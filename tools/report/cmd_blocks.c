@@ -2,6 +2,7 @@
  *
  * vramreport blocks: what is alive at one instant, block by block.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,27 +14,33 @@
 #include "common/message.h"
 #include "common/size.h"
 #include "common/table.h"
+#include "explain.h"
 #include "subject.h"
 
 /* Rows people are shown without --all: what is beyond is small. */
 #define ROWS 40
 
-static const char help[] = "Usage: vramreport blocks [OPTION]... RUN\n"
-                           "\n"
-                           "The blocks of PyTorch's allocator that are alive at one instant. Their sizes add up to\n"
-                           "the allocated bytes of that instant.\n"
-                           "\n"
-                           "      --at INSTANT  peak (default), end, oom, or the name of a mark\n"
-                           "      --all         all blocks, not only the largest\n"
-                           "      --csv         process,device,address,size,tag,detail,phase,step,stack\n"
-                           "      --json        one JSON object (schema vramshim/blocks/1)\n"
-                           "  -h, --help        show this text\n";
+static const char help[] =
+    "Usage: vramreport blocks [OPTION]... RUN\n"
+    "\n"
+    "The blocks of PyTorch's allocator that are alive at one instant. Their sizes add up to\n"
+    "the allocated bytes of that instant.\n"
+    "\n"
+    "      --at INSTANT  peak (default), end, oom, or the name of a mark\n"
+    "      --cut         tag them by what was known then, as if the trace ended there\n"
+    "      --explain ADDRESS  why the block at that address has its tag: its stack, its life,\n"
+    "                    the rules that decided\n"
+    "      --all         all blocks, not only the largest\n"
+    "      --csv         process,device,address,size,tag,detail,phase,step,stack\n"
+    "      --json        one JSON object (schema vramshim/blocks/1)\n"
+    "  -h, --help        show this text\n";
 
-enum { OPTION_AT = VS_OPTION_FIRST, OPTION_ALL, OPTION_CSV, OPTION_JSON };
+enum { OPTION_AT = VS_OPTION_FIRST, OPTION_CUT, OPTION_EXPLAIN, OPTION_ALL, OPTION_CSV, OPTION_JSON };
 
 struct command_line {
 	const char *at;
-	bool all, csv, json;
+	uint64_t explain; /* 0: no; a block's address otherwise */
+	bool cut, all, csv, json;
 };
 
 static void csv_block(const struct vs_summary *summary, const struct vs_block *block)
@@ -181,10 +188,27 @@ static bool ran_out_of_memory(const struct vs_subjects *subjects)
 	return false;
 }
 
+/* As blocks prints it; 0 is nobody's. */
+static bool address(const char *text, uint64_t *ret_address)
+{
+	char *end;
+	uint64_t value;
+
+	errno = 0;
+	value = strtoull(text, &end, 0);
+	if (errno || end == text || *end || *text == '-' || !value) {
+		vs_complain("--explain %s: an address is expected, like 0x7f0012340000", text);
+		return false;
+	}
+	*ret_address = value;
+	return true;
+}
+
 int vs_cmd_blocks(int argc, char **argv)
 {
 	static const struct option options[] = {
 	    {"at", required_argument, NULL, OPTION_AT}, {"all", no_argument, NULL, OPTION_ALL},
+	    {"cut", no_argument, NULL, OPTION_CUT},     {"explain", required_argument, NULL, OPTION_EXPLAIN},
 	    {"csv", no_argument, NULL, OPTION_CSV},     {"json", no_argument, NULL, OPTION_JSON},
 	    {"help", no_argument, NULL, 'h'},           {0},
 	};
@@ -200,6 +224,13 @@ int vs_cmd_blocks(int argc, char **argv)
 		switch (option) {
 		case OPTION_AT:
 			line.at = optarg;
+			break;
+		case OPTION_CUT:
+			line.cut = true;
+			break;
+		case OPTION_EXPLAIN:
+			if (!address(optarg, &line.explain))
+				return VS_ANSWER_NONE;
 			break;
 		case OPTION_ALL:
 			line.all = true;
@@ -217,8 +248,8 @@ int vs_cmd_blocks(int argc, char **argv)
 			return vs_option_problem(option, argv);
 		}
 	}
-	if (line.csv && line.json) {
-		vs_complain("blocks: --csv and --json: choose one");
+	if (line.csv + line.json + !!line.explain > 1) {
+		vs_complain("blocks: --csv, --json and --explain: choose one");
 		return VS_ANSWER_NONE;
 	}
 	const char *path = vs_operand_run(argc, argv);
@@ -229,12 +260,19 @@ int vs_cmd_blocks(int argc, char **argv)
 		if (!strcmp(line.at, instants[i].name))
 			analyse = (struct vs_analyse_options){.blocks_at = instants[i].at};
 	}
+	analyse.cut = line.cut;
 	if (vs_subjects_open(path, &analyse, &subjects) < 0)
 		return VS_ANSWER_NONE;
 	int status = VS_ANSWER_YES;
 	if (analyse.blocks_at == VS_BLOCKS_OOM && !ran_out_of_memory(&subjects)) {
 		vs_complain("--at oom: no such instant: this run did not run out of memory");
 		status = VS_ANSWER_NONE;
+	} else if (line.explain) {
+		if (!vs_explain(&subjects, line.explain, line.at)) {
+			vs_complain("--explain 0x%" PRIx64 ": no block lies there at %s: blocks --all lists them",
+			            line.explain, line.at);
+			status = VS_ANSWER_NONE;
+		}
 	} else if (line.json) {
 		json(&subjects, line.at);
 	} else if (line.csv) {
