@@ -128,6 +128,31 @@ python_env()
 	echo "$folder/bin/python"
 }
 
+# zoo_env: the interpreter of an environment with PyTorch 2.15.0's packages, unchanged, and those of
+# scripts/requirements/zoo-2.15.0.txt beside them.
+zoo_env()
+{
+	local base requirements folder hash site
+
+	base=$(python_env 2.15.0) || return 1
+	requirements=$root/scripts/requirements/zoo-2.15.0.txt
+	folder=${base%/bin/python}-zoo
+	hash=$(sha256sum <"$requirements" | cut -d' ' -f1)
+	(
+		flock 9
+		[[ $(cat "$folder/complete" 2>/dev/null) != "$hash" ]] || exit 0
+		say "installing the zoo's packages into $folder"
+		rm -rf "$folder" && "$base" -m venv "$folder" &&
+			site=$("$base" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') &&
+			echo "$site" >"$("$folder/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/_base.pth" &&
+			# DeepSpeed is a source package: none of its CUDA operators are built.
+			DS_BUILD_OPS=0 "$folder/bin/python" -m pip install --disable-pip-version-check --no-compile --no-deps \
+				--no-build-isolation -r "$requirements" >&2 &&
+			echo "$hash" >"$folder/complete"
+	) 9>"$folder.lock" || { say "the environment $folder could not be made: see above, then run this again"; return 1; }
+	echo "$folder/bin/python"
+}
+
 # make_env PARTIAL FOLDER REQUIREMENTS: at PARTIAL, to be renamed to FOLDER. Chained by &&: errexit is off in here,
 # the caller tests the outcome.
 make_env()

@@ -4,7 +4,7 @@ import torch
 import transformers
 
 
-def llama(attention="sdpa", **changes):
+def llama_config(attention="sdpa", **changes):
     shape = {
         "vocab_size": 4096,
         "hidden_size": 256,
@@ -16,9 +16,12 @@ def llama(attention="sdpa", **changes):
         "use_cache": False,
         "attn_implementation": attention,
     }
-    config = transformers.LlamaConfig(**{**shape, **changes})
+    return transformers.LlamaConfig(**{**shape, **changes})
+
+
+def llama(attention="sdpa", **changes):
     with torch.device("cuda"):
-        return transformers.LlamaForCausalLM(config).train()
+        return transformers.LlamaForCausalLM(llama_config(attention, **changes)).train()
 
 
 def gpt2():
