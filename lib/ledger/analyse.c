@@ -247,6 +247,7 @@ static int summarise(struct analysis *a, struct vs_summary **ret_summary)
 	if (!summary->snapshot && a->counters.last_ns > info->started_mono_ns)
 		summary->duration_ns = a->counters.last_ns - info->started_mono_ns;
 	summary->lost = info->lost;
+	summary->evidence = *vs_sites_evidence(a->sites);
 	summary->marks_dropped = a->counters.marks_dropped;
 	summary->steps = last->step + a->phases.step_ends;
 	summary->devices = devices;

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { SITE_DONE = 1, OWNER_DONE = 2 };
 
@@ -24,7 +25,11 @@ struct vs_sites {
 	struct vs_u64map native, python; /* rule by return address, by frame id */
 	uint16_t *rules;                 /* of the stack at hand */
 	size_t rule_capacity;
+	struct vs_evidence evidence;
 };
+
+/* In the map of native rules beside the rule: no name is known for the address. */
+#define UNNAMED ((uint32_t)1 << 16)
 
 int vs_sites_new(const struct vramshim_trace *trace, struct vs_symbols *symbols, struct vs_sites **ret_sites)
 {
@@ -49,18 +54,21 @@ void vs_sites_free(struct vs_sites *sites)
 	free(sites);
 }
 
-static uint16_t native_rule(struct vs_sites *sites, uint64_t address)
+/* The rule of a native frame, with UNNAMED. */
+static uint32_t native_rule(struct vs_sites *sites, uint64_t address)
 {
 	const struct vs_frame *frame;
 	uint32_t rule = 0;
 
 	if (vs_u64map_get(&sites->native, address, &rule))
-		return (uint16_t)rule;
+		return rule;
 	frame = vs_symbol_native(sites->symbols, address);
-	if (frame)
+	if (!frame || strstr(frame->function, "+0x") || !strncmp(frame->function, "0x", 2))
+		rule = UNNAMED;
+	else
 		rule = vs_rule_native(frame->function);
 	vs_u64map_put(&sites->native, address, rule); /* without memory it is only worked out again */
-	return (uint16_t)rule;
+	return rule;
 }
 
 static uint16_t python_rule(struct vs_sites *sites, uint32_t id)
@@ -106,17 +114,35 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
 		count = (size_t)stack->native_count + stack->python_count;
 		if (vs_grow(&sites->rules, &sites->rule_capacity, count + 1, sizeof(*sites->rules)))
 			return NULL;
+		bool unnamed = stack->native_count && native_rule(sites, stack->native[0]) & UNNAMED;
+
 		for (uint32_t i = 0; i < stack->native_count; i++)
-			sites->rules[i] = native_rule(sites, stack->native[i]);
+			sites->rules[i] = (uint16_t)native_rule(sites, stack->native[i]);
 		for (uint32_t i = 0; i < stack->python_count; i++)
 			sites->rules[stack->native_count + i] = python_rule(sites, stack->python[i]);
 		entry->site = vs_site_evaluate(sites->rules, stack->native_count, sites->rules + stack->native_count,
 		                               stack->python_count);
+		/* Numbers say no more than no frames do; then the thread speaks (phases.h). */
+		if (unnamed && !stack->python_count && !entry->site.context && !entry->site.role)
+			entry->site.context = VS_CONTEXT_EMPTY;
+		if (stack->truncated && !entry->site.context && !entry->site.role) {
+			entry->site.flags |= VS_SITE_CUT;
+			sites->evidence.cut++;
+		}
+		sites->evidence.stacks++;
+		sites->evidence.with_python += stack->python_count > 0;
+		sites->evidence.with_native += stack->native_count > 0;
+		sites->evidence.unnamed += unnamed;
 	} else {
 		entry->site = vs_site_evaluate(NULL, 0, NULL, 0);
 	}
 	entry->done |= SITE_DONE;
 	return &entry->site;
+}
+
+const struct vs_evidence *vs_sites_evidence(const struct vs_sites *sites)
+{
+	return &sites->evidence;
 }
 
 enum vs_owner vs_sites_owner(struct vs_sites *sites, uint32_t id)

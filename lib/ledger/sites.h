@@ -7,6 +7,7 @@
 #define VS_LEDGER_SITES_H
 
 #include "ledger/cuda.h"
+#include "ledger/summary.h"
 #include "tag/site.h"
 #include <vramshim/trace.h>
 
@@ -20,6 +21,9 @@ void vs_sites_free(struct vs_sites *sites);
 
 /* The site of a stack id; unknown ids are empty stacks. NULL when memory is out. Good until the next call. */
 const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t stack);
+
+/* Of the stacks that vs_sites_get() was asked for. */
+const struct vs_evidence *vs_sites_evidence(const struct vs_sites *sites);
 
 /* Who asked CUDA for memory with this stack; PYTORCH where the stack does not tell. */
 enum vs_owner vs_sites_owner(struct vs_sites *sites, uint32_t stack);

@@ -106,6 +106,15 @@ struct vs_device_summary {
 	size_t block_count;
 };
 
+/* How much the stacks of PyTorch's events can tell, each counted once. */
+struct vs_evidence {
+	uint32_t stacks;
+	uint32_t with_python; /* have Python frames */
+	uint32_t with_native; /* have native frames */
+	uint32_t unnamed;     /* ... and no name for the innermost, which is PyTorch's */
+	uint32_t cut;         /* deeper than the recorder keeps, and no frame kept that a rule knows */
+};
+
 struct vs_summary {
 	uint32_t pid;                      /* 0 unknown */
 	bool snapshot;                     /* made of a PyTorch snapshot: no process, no times, no end */
@@ -113,11 +122,12 @@ struct vs_summary {
 	int world_size;                    /* -1 unknown */
 	const char *host, *python, *torch; /* "" unknown */
 	enum vs_exit exit;
-	uint64_t started_ns;    /* CLOCK_REALTIME; 0 unknown */
-	uint64_t duration_ns;   /* from the start to the last event */
-	uint64_t lost;          /* events of all kinds that were not recorded */
-	uint64_t marks_dropped; /* marks beyond what is kept (times devices): 0 in every ordinary job */
-	uint32_t steps;         /* optimizer steps seen to end */
+	uint64_t started_ns;         /* CLOCK_REALTIME; 0 unknown */
+	uint64_t duration_ns;        /* from the start to the last event */
+	struct vs_evidence evidence; /* what the stacks could tell: how far the tags can be trusted */
+	uint64_t lost;               /* events of all kinds that were not recorded */
+	uint64_t marks_dropped;      /* marks beyond what is kept (times devices): 0 in every ordinary job */
+	uint32_t steps;              /* optimizer steps seen to end */
 	const struct vs_device_summary *devices; /* ascending by index: those with any memory event */
 	size_t device_count;
 };

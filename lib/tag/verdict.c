@@ -165,6 +165,9 @@ static struct vs_verdict made_by_job(const struct vs_life *life)
 	bool brought = moved || life->site->flags & VS_SITE_FRESH;
 	bool used = life->forwards || life->backwards;
 
+	if (life->site->flags & VS_SITE_CUT)
+		return sure(VS_TAG_UNKNOWN,
+		            "the stack is deeper than the recorder keeps, and nothing in what it kept is known");
 	if (life->phase == VS_PHASE_SETUP)
 		return made_by_job_in_setup(life);
 	if (life->phase == VS_PHASE_FORWARD && moved)

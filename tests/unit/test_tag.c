@@ -786,6 +786,24 @@ static void test_no_training(void **state)
 	TAG(2, WEIGHTS);
 }
 
+/* A stack that is cut may lack the frame that says whose the block is. */
+static void test_cut_stack(void **state)
+{
+	struct vs_site cut = SITE(MM, USER);
+
+	(void)state;
+	cut.flags |= VS_SITE_CUT;
+	begin();
+	feed(VRAMSHIM_TORCH_ALLOC, 1, cut, 7);
+	ALLOC(2, MM, CALL, USER);
+	feed(VRAMSHIM_TORCH_ALLOC, 3, cut, 7);
+	FREE(2, ENGINE);
+	end();
+	TAG(1, UNKNOWN);
+	TAG(2, ACTIVATIONS);
+	TAG(3, UNKNOWN);
+}
+
 static void test_partitions(void **state)
 {
 	static const char zero2[] = "/x/deepspeed/runtime/zero/stage_1_and_2.py";
@@ -846,6 +864,7 @@ int main(void)
 	    cmocka_unit_test(test_overtaken),
 	    cmocka_unit_test(test_older_than_temporaries),
 	    cmocka_unit_test(test_no_training),
+	    cmocka_unit_test(test_cut_stack),
 	    cmocka_unit_test(test_partitions),
 	    cmocka_unit_test(test_why),
 	};

@@ -315,6 +315,27 @@ static void outside(const struct vs_screen *screen, const struct vs_outside *out
 	vs_screen_text(screen, 2, "%s.", text);
 }
 
+/* What the tags lack, in a line each. Sizes do not depend on it. */
+static void evidence(const struct vs_screen *screen, const struct vs_evidence *evidence)
+{
+	char some[VS_SIZE_MAX], all[VS_SIZE_MAX];
+
+	if (evidence->stacks && !evidence->with_python)
+		vs_screen_text(screen, 2,
+		               "  No Python frames were recorded (not a Python program, or a version that cannot be "
+		               "read): tags rest on native frames and on lifetimes alone.");
+	if (evidence->with_native && evidence->unnamed == evidence->with_native)
+		vs_screen_text(
+		    screen, 2,
+		    "  No native frame has a name (libraries stripped, or not on this machine): tags rest on "
+		    "Python frames and threads alone.");
+	if (evidence->cut)
+		vs_screen_text(screen, 2,
+		               "  %s of %s stacks are deeper than the recorder keeps and show no known frame: their "
+		               "blocks are tagged unknown.",
+		               vs_count_format(evidence->cut, some), vs_count_format(evidence->stacks, all));
+}
+
 /* Whether the numbers above can be trusted. */
 static void books(const struct vs_screen *screen, const struct vs_subject *subject,
                   const struct vs_device_summary *device)
@@ -331,6 +352,7 @@ static void books(const struct vs_screen *screen, const struct vs_subject *subje
 	if (subject->summary->marks_dropped)
 		vs_screen_text(screen, 2, "  %s marks are beyond what is kept and cannot be looked at.",
 		               vs_count_format(subject->summary->marks_dropped, events));
+	evidence(screen, &subject->summary->evidence);
 	if (damaged)
 		vs_screen_text(screen, 2, "  The trace is damaged in %s places, where records are missing.",
 		               vs_count_format(damaged, events));
