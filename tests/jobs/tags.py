@@ -80,13 +80,48 @@ class Comparison:
         return self.false / self.allocated if self.allocated else 0.0
 
 
+class Zoo:
+    """A process that runs jobs one at a time (zoo.py): what takes long to import is imported once."""
+
+    def __init__(self, options, folder, record=True, profile=False):
+        self.folder, self.tail = folder, options.tail
+        folder.mkdir(parents=True, exist_ok=True)
+        self.run = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=folder))
+        variables = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        if not record:
+            variables["VRAMSHIM_DISABLE"] = "1"
+        command = [options.tools / "vramrun", "-o", self.run, "--force", "--simulate", options.gpu, "--"]
+        command += [options.python, HERE / "zoo.py", folder] + ["--profile"] * profile
+        self.process = subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def job(self, name):
+        """The job's trace (None without one) and truth; RuntimeError with what it said where it failed."""
+        self.process.stdin.write(f"{name}\n")
+        line = self.process.stdout.readline().split()
+        if len(line) != 3:
+            raise RuntimeError(f"the process that runs the jobs is gone: exit status {self.process.wait()}")
+        _, pid, status = line
+        if status != "0":
+            output = (self.folder / name / "output.txt").read_text(errors="replace").strip()
+            raise RuntimeError(f"exit status {status}: {output[-self.tail:]}")
+        trace = next(self.run.glob(f"*-{pid}.vst"), None)
+        if trace:
+            trace = trace.rename(self.folder / name / "trace.vst")
+        return trace, json.loads((self.folder / name / "truth.json").read_text())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
 class Runner:
     def __init__(self, options):
         self.options = options
-        self.tools = options.build.resolve() / "tools"
 
     def report(self, *arguments):
-        done = subprocess.run([self.tools / "vramreport", *arguments], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([self.options.tools / "vramreport", *arguments], capture_output=True, text=True, timeout=120)
         if done.returncode not in (0, 1):
             raise RuntimeError(f"vramreport {' '.join(map(str, arguments))}: {done.stderr.strip()}")
         return done.stdout
@@ -97,83 +132,62 @@ class Runner:
             int(row["address"], 16): (int(row["size"]), row["tag"], row["detail"], row["step"], row["stack"]) for row in rows
         }
 
-    def run(self, names, folder, record=True, profile=False):
-        """Run jobs one after another; yields (name, trace, truth or what went wrong) as each ends."""
-        variables = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-        if not record:
-            variables["VRAMSHIM_DISABLE"] = "1"
-        run = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=folder))
-        command = [self.tools / "vramrun", "-o", run, "--force", "--simulate", self.options.gpu, "--"]
-        command += [self.options.python, HERE / "zoo.py", folder, *names] + ["--profile"] * profile
-        with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True) as process:
-            for line in process.stdout:
-                name, pid, status = line.split()
-                if status != "0":
-                    output = (folder / name / "output.txt").read_text(errors="replace").strip()
-                    yield name, None, f"exit status {status}: {output[-self.options.tail:]}"
-                    continue
-                trace = next(run.glob(f"*-{pid}.vst"), None)
-                if trace:
-                    trace = trace.rename(folder / name / "trace.vst")
-                yield name, trace, json.loads((folder / name / "truth.json").read_text())
+    def compare(self, result, trace, truth):
+        result["seconds"] = truth["seconds"]
+        marks = list(truth["marks"].items())
+        last = {(hex(address), *block[3:]) for address, block in self.blocks(trace, marks[-1][0]).items()}
+        for i, (mark, what) in enumerate(marks):
+            later = marks[i + 1][1]["blocks"] if i + 1 < len(marks) else {}
+            result["marks"][mark] = Comparison(what["blocks"], self.blocks(trace, mark), later, last)
+            if self.options.cut:
+                blocks = self.blocks(trace, mark, "--cut")
+                result["cut"][mark] = Comparison(what["blocks"], blocks, later, last, True)
+        (process,) = json.loads(self.report("report", "--json", trace))["processes"]
+        (device,) = process["devices"]
+        result["unknown"] = device["peak"]["tags"]["unknown"] / max(1, device["peak"]["allocated_bytes"])
 
-    def compare(self, name, trace, truth):
-        started = time.monotonic()
-        result = {"name": name, "marks": {}, "cut": {}, "profiler": {}}
+    def profile(self, result, plain, profiled):
+        """The same job without the recorder, then under PyTorch's profiler."""
+        name = result["name"]
+        result["plain_seconds"] = plain.job(name)[1]["seconds"]
         try:
-            if isinstance(truth, str):
-                raise RuntimeError(truth)
-            result["seconds"] = truth["seconds"]
-            marks = list(truth["marks"].items())
-            last = {(hex(address), *block[3:]) for address, block in self.blocks(trace, marks[-1][0]).items()}
-            for i, (mark, what) in enumerate(marks):
-                later = marks[i + 1][1]["blocks"] if i + 1 < len(marks) else {}
-                result["marks"][mark] = Comparison(what["blocks"], self.blocks(trace, mark), later, last)
-                if self.options.cut:
-                    result["cut"][mark] = Comparison(what["blocks"], self.blocks(trace, mark, "--cut"), later, last, True)
-            (process,) = json.loads(self.report("report", "--json", trace))["processes"]
-            (device,) = process["devices"]
-            result["unknown"] = device["peak"]["tags"]["unknown"] / max(1, device["peak"]["allocated_bytes"])
-        except (RuntimeError, subprocess.TimeoutExpired, ValueError, OSError) as error:
-            result["error"] = str(error)
-        result["wall"] = time.monotonic() - started
-        return result
-
-    def profile(self, names, results):
-        """The same jobs without the recorder, then under PyTorch's profiler."""
-        for name, _, truth in self.run(names, self.options.keep / "plain", record=False):
-            if not isinstance(truth, str):
-                results[name]["plain_seconds"] = truth["seconds"]
-        for name, _, truth in self.run(names, self.options.keep / "profiler", record=False, profile=True):
-            result = results[name]
-            if isinstance(truth, str):
-                result["profiler_error"] = truth
-                continue
-            result["profiler_seconds"] = truth["seconds"] + truth["analysis_seconds"]
-            if "categories" not in truth:
-                result["profiler_error"] = truth["categories_error"]
-                continue
-            for mark, live in truth["categories"].items():
-                blocks = {int(place, 16): (size, CATEGORIES[category], "") for place, (size, category) in live.items()}
-                result["profiler"][mark] = Comparison(truth["marks"][mark]["blocks"], blocks, {})
+            _, truth = profiled.job(name)
+        except RuntimeError as error:
+            result["profiler_error"] = str(error)
+            return
+        result["profiler_seconds"] = truth["seconds"] + truth["analysis_seconds"]
+        if "categories" not in truth:
+            result["profiler_error"] = truth["categories_error"]
+            return
+        for mark, live in truth["categories"].items():
+            blocks = {int(place, 16): (size, CATEGORIES[category], "") for place, (size, category) in live.items()}
+            result["profiler"][mark] = Comparison(truth["marks"][mark]["blocks"], blocks, {})
 
     def work(self, names, on_result):
         """All of it for some jobs, one after another."""
-        results = {}
-        if self.options.again:
-            keep = self.options.keep
-            runs = [(n, keep / n / "trace.vst", json.loads((keep / n / "truth.json").read_text())) for n in names]
-        else:
-            runs = self.run(names, self.options.keep)
-        for name, trace, truth in runs:
-            results[name] = self.compare(name, trace, truth)
-            if not self.options.profiler:
-                on_result(results[name])
-        if self.options.profiler:
-            good = [name for name in results if "error" not in results[name]]
-            self.profile(good, results)
-            for result in results.values():
-                on_result(result)
+        options, zoos = self.options, []
+        if not options.again:
+            zoos.append(Zoo(options, options.keep))
+        if options.profiler:
+            zoos += [Zoo(options, options.keep / "plain", False), Zoo(options, options.keep / "profiler", False, True)]
+        for name in names:
+            started = time.monotonic()
+            result = {"name": name, "marks": {}, "cut": {}, "profiler": {}}
+            kept = options.keep / name
+            try:
+                if options.again:
+                    trace, truth = kept / "trace.vst", json.loads((kept / "truth.json").read_text())
+                else:
+                    trace, truth = zoos[0].job(name)
+                self.compare(result, trace, truth)
+                if options.profiler:
+                    self.profile(result, *zoos[-2:])
+            except (RuntimeError, subprocess.TimeoutExpired, ValueError, KeyError, OSError) as error:
+                result["error"] = str(error)
+            result["wall"] = time.monotonic() - started
+            on_result(result)
+        for zoo in zoos:
+            zoo.close()
 
 
 def percent(share):
@@ -260,8 +274,7 @@ def main():
     passed = []
     with tempfile.TemporaryDirectory(prefix="vramshim-tags-") as folder:
         options.keep = (options.keep or pathlib.Path(folder)).resolve()
-        for sub in ("plain", "profiler"):
-            (options.keep / sub).mkdir(parents=True, exist_ok=True)
+        options.tools = options.build.resolve() / "tools"
         runner = Runner(options)
         shares = [names[i :: options.workers] for i in range(min(options.workers, len(names)))]
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The jobs that tags are proved on: zoo.py FOLDER JOB... [--profile]. Small models of real architectures, random
+"""The jobs that tags are proved on: zoo.py FOLDER [--profile] <JOBS. Small models of real architectures, random
 weights; unmodified code of the frameworks. Knows nothing of how it is run but the marks it writes (roles.py)."""
 import argparse
 import contextlib
@@ -91,6 +91,7 @@ def child(name, folder, profiled):
     output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.alarm(LIMIT)
     try:
         run(name, folder / "truth.json", profiled)
@@ -101,15 +102,15 @@ def child(name, folder, profiled):
 
 
 def main():
-    """Each job in a fork of this process, which has imported what takes long and has touched no GPU: its own process to
-    the recorder, its own trace. Prints `JOB PID STATUS` when one has ended."""
+    """Reads names of jobs, a line each, and runs each in a fork of this process, which has imported what takes long and
+    has touched no GPU: its own process to the recorder, its own trace. Prints `JOB PID STATUS` when one has ended."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("names", nargs="+")
     parser.add_argument("--profile", action="store_true", help="under torch.profiler, which then says its categories too")
     options = parser.parse_args()
     jobs()
-    for name in options.names:
+    for line in sys.stdin:
+        name = line.strip()
         folder = options.folder / name
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "truth.json").unlink(missing_ok=True)
