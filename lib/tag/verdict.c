@@ -178,6 +178,9 @@ static struct vs_verdict made_by_job(const struct vs_life *life)
 		return brought ? sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code")
 		               : activation(life, "made by the job's own code and let go by the backward, which had "
 		                                  "saved it");
+	if (!life->freed && life->site->flags & VS_SITE_LIKE && !life->optimizers)
+		return guess(sure(VS_TAG_OPTIMIZER, "made after a backward in the shape of other tensors, and still "
+		                                    "alive, where no optimizer is recognised"));
 	if (life->forwards >= 2 || life->backwards >= 2) { /* over more than one step */
 		if (moved || (brought && life->steps < 3))
 			return sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code and used");
@@ -246,7 +249,8 @@ struct vs_verdict vs_verdict(const struct vs_life *life)
 	struct vs_verdict verdict;
 
 	if (is_workspace(life)) {
-		verdict = sure_detail(VS_DETAIL_WORKSPACE_CUBLAS, "of the size of cuBLAS's workspace, and never freed");
+		verdict =
+		    sure_detail(VS_DETAIL_WORKSPACE_CUBLAS, "of the size of cuBLAS's workspace, and never freed");
 		verdict.alone = true;
 		return verdict;
 	}
