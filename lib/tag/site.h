@@ -32,7 +32,7 @@ enum vs_role {
 	VS_ROLE_REDUCE,         /* around a reduction; the sharded gradient comes from here too */
 	VS_ROLE_COLLECTIVE,     /* other communication */
 	VS_ROLE_BUCKETS,
-	VS_ROLE_GRADIENTS,      /* reduced or partitioned gradients, outside of any backward's engine */
+	VS_ROLE_GRADIENTS, /* reduced or partitioned gradients, outside of any backward's engine */
 	VS_ROLE_MASTER,
 	VS_ROLE_STATE, /* made where optimizers make their state */
 	VS_ROLE_SCALER,

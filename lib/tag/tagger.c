@@ -19,7 +19,8 @@ struct live {
 /* What the blocks of one stack did. */
 struct history {
 	uint32_t allocated, freed_in_phase;
-	uint64_t longest; /* life of those that were freed in the phase that made them, in events */
+	/* Of those that were freed in the phase that made them: the longest life, in events, and the largest size. */
+	uint64_t longest, largest;
 	/* The last settled verdict of a block that was freed in the phase that made it [1], and of one that was not
 	 * [0]: one line of code may make both. */
 	struct {
@@ -127,7 +128,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .optimizers = tagger->optimizers,
 	    /* Blocks without frames (stack 0) have nothing in common. */
 	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated &&
-	                   tagger->now - block->sequence <= history->longest,
+	                   tagger->now - block->sequence <= history->longest && block->size <= history->largest,
 	};
 	if (life.freed && freed_by == VS_CONTEXT_BACKWARD && born->phase == VS_PHASE_FORWARD &&
 	    (tagger->frontier_backward != now->backwards || block->sequence < tagger->frontier)) {
@@ -139,6 +140,8 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 		history->freed_in_phase++;
 		if (event->sequence - block->sequence > history->longest)
 			history->longest = event->sequence - block->sequence;
+		if (block->size > history->largest)
+			history->largest = block->size;
 	}
 	if (verdict.settled && !verdict.alone) {
 		bool is_short = life.freed && life.same_epoch;

@@ -31,7 +31,8 @@ struct vs_life {
 	bool modules;    /* it builds or moves models that are nn.Modules */
 	bool optimizers; /* it runs an optimizer that we recognise */
 	/* Of earlier blocks of the same stack. */
-	bool short_lived; /* most were freed before their phase ended, and none of these lived longer than this has */
+	bool short_lived; /* most were freed before their phase ended, and one of these lived as long, one was as
+	                     large */
 };
 
 struct vs_verdict {

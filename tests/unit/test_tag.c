@@ -773,6 +773,28 @@ static void test_older_than_temporaries(void **state)
 	DETAIL(6, TEMPORARIES_FORWARD);
 }
 
+/* One stack adds up all gradients that have several parts. The weights' are larger than what flows between layers. */
+static void test_larger_than_temporaries(void **state)
+{
+	struct vs_site site = SITE(MM, ENGINE);
+	struct vramshim_event large = {
+	    .type = VRAMSHIM_TORCH_ALLOC, .thread = AUTOGRAD, .address = 6 << 9, .size = 4096, .stack = 7};
+
+	(void)state;
+	begin();
+	ALLOC(1, MM, CALL, USER);
+	for (unsigned i = 2; i < 5; i++) {
+		feed(VRAMSHIM_TORCH_ALLOC, i, site, 7);
+		feed(VRAMSHIM_TORCH_FREE, i, SITE(ENGINE), 8);
+	}
+	feed(VRAMSHIM_TORCH_ALLOC, 5, site, 7);
+	large.sequence = ++s.sequence;
+	assert_int_equal(vs_tagger_event(s.tagger, &large, &site), 0);
+	end();
+	DETAIL(5, TEMPORARIES_BACKWARD);
+	TAG(6, GRADIENTS);
+}
+
 /* No modules, no backward, and over: nothing tells weights from data. While it runs, weights are the better guess. */
 static void test_no_training(void **state)
 {
@@ -863,6 +885,7 @@ int main(void)
 	    cmocka_unit_test(test_shapes_and_copies),
 	    cmocka_unit_test(test_overtaken),
 	    cmocka_unit_test(test_older_than_temporaries),
+	    cmocka_unit_test(test_larger_than_temporaries),
 	    cmocka_unit_test(test_no_training),
 	    cmocka_unit_test(test_cut_stack),
 	    cmocka_unit_test(test_partitions),
