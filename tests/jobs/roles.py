@@ -10,6 +10,7 @@ import ctypes
 import gc
 import json
 import sys
+import threading
 import time
 import weakref
 
@@ -73,8 +74,9 @@ def storage_of(tensor):
 
 
 class Roles:
-    def __init__(self, path):
-        self.path = path
+    def __init__(self, path, aside=False):
+        """`aside`: look in a thread of its own, which a profiler of Python calls does not follow."""
+        self.path, self.aside = path, aside
         self.models, self.optimizers, self.extra = [], [], {}
         self.saved = weakref.WeakSet()
         self.marks = {}
@@ -99,9 +101,8 @@ class Roles:
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved.tensor):
             yield
 
-    def _in_python(self):
+    def _in_python(self, frame):
         """Tensors that custom functions, checkpoints and FSDP keep in Python objects of their own."""
-        frame = sys._getframe()
         while frame:  # CheckpointFunction.backward: the part that was computed again
             if frame.f_code.co_filename.endswith("torch/utils/checkpoint.py") and frame.f_code.co_name == "backward":
                 yield "activations", [frame.f_locals.get("outputs"), frame.f_locals.get("detached_inputs")]
@@ -124,6 +125,18 @@ class Roles:
 
     def mark(self, name, inputs=(), outputs=(), caches=()):
         started = time.perf_counter()
+        arguments = (name, inputs, outputs, caches, sys._getframe())
+        if self.aside:
+            thread = threading.Thread(target=self._look, args=arguments)
+            thread.start()
+            thread.join()
+        else:
+            self._look(*arguments)
+        del arguments  # the frame holds the job's variables
+        recorder_mark(name)
+        self.seconds += time.perf_counter() - started
+
+    def _look(self, name, inputs, outputs, caches, frame):
         found = {}
 
         def add(tag, value):
@@ -147,7 +160,7 @@ class Roles:
         add("inputs", inputs)
         add("outputs", outputs)
         add("activations", caches)
-        known_to_python = [(tag, list(tensors_in(value))) for tag, value in self._in_python()]
+        known_to_python = [(tag, list(tensors_in(value))) for tag, value in self._in_python(frame)]
         for tag, tensors in known_to_python:
             if tag != "activations":
                 add(tag, tensors)
@@ -174,9 +187,7 @@ class Roles:
             "blocks": {hex(address): known for address, known in found.items()},
             "allocated": torch.cuda.memory_allocated(),
         }
-        recorder_mark(name)
         self.write()
-        self.seconds += time.perf_counter() - started
 
     def write(self, **more):
         with open(self.path, "w") as file:

@@ -65,7 +65,7 @@ def categories(profile):
 def run(name, path, profiled):
     torch.manual_seed(0)
     job = jobs()[name]
-    roles = Roles(path)
+    roles = Roles(path, aside=profiled)
     profile = contextlib.nullcontext()
     if profiled:
         profile = torch.profiler.profile(
