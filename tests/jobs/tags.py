@@ -159,9 +159,12 @@ class Runner:
         if "categories" not in truth:
             result["profiler_error"] = truth["categories_error"]
             return
+        marks = list(truth["marks"])
         for mark, live in truth["categories"].items():
+            following = marks[marks.index(mark) + 1 :][:1]
+            later = truth["marks"][following[0]]["blocks"] if following else {}
             blocks = {int(place, 16): (size, CATEGORIES[category], "") for place, (size, category) in live.items()}
-            result["profiler"][mark] = Comparison(truth["marks"][mark]["blocks"], blocks, {})
+            result["profiler"][mark] = Comparison(truth["marks"][mark]["blocks"], blocks, later)
 
     def work(self, names, on_result):
         """All of it for some jobs, one after another."""
@@ -227,9 +230,10 @@ def show(result, options):
         seconds = f"{result['plain_seconds']:5.1f} {result['seconds']:5.1f}"
         if result["profiler"]:
             theirs, claims = worst(result["profiler"])
-            line += f" {percent(theirs.share_right)} {percent(claims.share_false)} {seconds} {result['profiler_seconds']:5.1f}"
+            everywhere = sum(c.right for c in result["profiler"].values()) / sum(c.known for c in result["profiler"].values())
+            line += f" {percent(theirs.share_right)} {percent(everywhere)} {percent(claims.share_false)} {seconds} {result['profiler_seconds']:5.1f}"
         else:
-            line += f"      -      - {seconds}     -  ({result['profiler_error'].splitlines()[-1][:60]})"
+            line += f"      -      -      - {seconds}     -  ({result['profiler_error'].splitlines()[-1][:60]})"
     print(f"{line}  {'ok' if good else 'FAIL'} ({result['wall']:.0f} s)", flush=True)
     for label, marks, bar in (("", result["marks"], RIGHT), ("cut ", result["cut"], RIGHT_CUT_FIRST)):
         for mark, comparison in marks.items():
@@ -269,7 +273,7 @@ def main():
     names = options.names or (SUBSET.split() if options.subset else listed)
     line = f"{'worst mark of each job':<22} marks right% false% unkn.%"
     line += " cut-1% cut-3%" if options.cut else ""
-    line += "  torch  false plain ours  torch s" if options.profiler else ""
+    line += "  torch    all  false plain  ours torch s" if options.profiler else ""
     print(line, flush=True)
     passed = []
     with tempfile.TemporaryDirectory(prefix="vramshim-tags-") as folder:
