@@ -163,14 +163,11 @@ VS_ALIAS(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, cuOccupancyMaxAct
 
 VS_API int cuOccupancyMaxActiveClusters(int *clusters, void *function, const struct launch_config *config)
 {
-	uint64_t block;
 	int r = clusters && function && config ? vs_sim_check() : CU_INVALID_VALUE;
 
-	if (r != CU_OK)
-		return r;
-	block = (uint64_t)config->block.x * config->block.y * config->block.z;
-	*clusters = vs_sim_get()->gpu->processors / 8 * vs_occupancy(block > 1024 ? 0 : (int)block, config->shared);
-	return CU_OK;
+	if (r == CU_OK)
+		*clusters = vs_occupancy_clusters(config->block, config->shared);
+	return r;
 }
 
 VS_API int cuStreamCreateWithPriority(void **stream, unsigned int flags, int priority)

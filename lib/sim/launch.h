@@ -17,4 +17,7 @@ int vs_launch(struct vs_dim3 grid, struct vs_dim3 block, size_t shared, void *st
 /* Blocks of `block` threads and `shared` bytes that one multiprocessor holds. */
 int vs_occupancy(int block, size_t shared);
 
+/* Clusters of such blocks that the card holds at once. */
+int vs_occupancy_clusters(struct vs_dim3 block, size_t shared);
+
 #endif

@@ -156,6 +156,14 @@ int vs_occupancy(int block, size_t shared)
 	return fit;
 }
 
+int vs_occupancy_clusters(struct vs_dim3 block, size_t shared)
+{
+	uint64_t threads = (uint64_t)block.x * block.y * block.z;
+
+	/* Eight multiprocessors a cluster at most, whatever the cluster's size. */
+	return vs_sim_get()->gpu->processors / 8 * vs_occupancy(threads > 1024 ? 0 : (int)threads, shared);
+}
+
 VS_API int cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function, int block, size_t shared)
 {
 	int r = blocks && function ? vs_sim_check() : CU_INVALID_VALUE;
@@ -189,12 +197,8 @@ VS_API int cudaOccupancyMaxPotentialClusterSize(int *size, const void *function,
 VS_API int cudaOccupancyMaxActiveClusters(int *clusters, const void *function, const struct launch_config *config)
 {
 	int r = clusters && function && config ? vs_sim_check() : CU_INVALID_VALUE;
-	uint64_t block;
 
-	if (r != CU_OK)
-		return vs_error(r);
-	block = (uint64_t)config->block.x * config->block.y * config->block.z;
-	/* Eight multiprocessors a cluster at most, whatever the cluster's size. */
-	*clusters = vs_sim_get()->gpu->processors / 8 * vs_occupancy(block > 1024 ? 0 : (int)block, config->shared);
-	return CU_OK;
+	if (r == CU_OK)
+		*clusters = vs_occupancy_clusters(config->block, config->shared);
+	return vs_error(r);
 }
