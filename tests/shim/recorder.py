@@ -18,6 +18,7 @@ SHIM = BUILD + "/lib/shim/libvramshim.so"
 TOOLS = BUILD + "/tests/shim"
 
 TORCH_ALLOC, TORCH_FREE, TORCH_OOM, CUDA_ALLOC, CUDA_FREE, CUDA_FAIL, MARK, MEMINFO, EXIT = range(1, 10)
+TORCH_ON_REQUEST = {"2.6.0"}
 SKIPPED = 77  # what meson takes for "skipped"
 
 
@@ -90,12 +91,13 @@ def interpreters(minors):
 
 
 def torch_environments():
-    """[(version, interpreter)] of the private environments that scripts/test makes."""
-    found = []
+    """[(version, interpreter)] of the private environments that scripts/test makes. Those it makes only on request
+    count only on request, so that its usual run is the same on every machine: TORCH=VERSION is that one alone."""
+    chosen, found = os.environ.get("TORCH"), []
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    for path in sorted(glob.glob(cache + "/vramshim/*torch*/bin/python")):
-        match = re.search(r"torch-([0-9.]+)/", path)  # not "...-2.15.0.partial/": that one is being installed
-        if match:
+    for path in sorted(glob.glob(cache + "/vramshim/python*torch*/bin/python")):  # not partial-*: being installed
+        match = re.search(r"torch-([0-9.]+)/", path)
+        if match and (match.group(1) == chosen if chosen else match.group(1) not in TORCH_ON_REQUEST):
             found.append((match.group(1), path))
     return found
 

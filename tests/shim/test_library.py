@@ -56,7 +56,7 @@ def test_torch_wheels():
         # Defined there, called from elsewhere through the PLT, and ours to answer.
         assert len(hooks) == 2 and hooks <= wanted and hooks <= exported(), (version, hooks)
         allocation = {name for name in wanted if re.match(r"cuda(Malloc|Free|Host(Alloc|Reg|Unreg)|Ipc(Open|Close)Mem|GetDriver)", name)}
-        assert {"cudaMalloc", "cudaFree", "cudaGetDriverEntryPointByVersion"} <= allocation
+        assert {"cudaMalloc", "cudaFree"} <= allocation and any("GetDriverEntryPoint" in name for name in allocation)
         assert allocation <= exported(), (version, allocation - exported())
 
 
