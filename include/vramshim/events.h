@@ -19,7 +19,7 @@ enum vramshim_event_type {
 	VRAMSHIM_CUDA_FREE = 5,
 	VRAMSHIM_CUDA_FAIL = 6, /* a CUDA allocation call that returned an error (`result`) */
 	VRAMSHIM_MARK = 7,      /* vramshim_mark(): `name` */
-	VRAMSHIM_MEMINFO = 8,   /* a sample: `size` free bytes on `device` */
+	VRAMSHIM_MEMINFO = 8,   /* a sample: `size` free bytes on `device`; where NVML was asked, see `allocated` */
 	VRAMSHIM_EXIT = 9,      /* the process ended in an orderly way */
 };
 
@@ -50,7 +50,7 @@ struct vramshim_event {
 	uint64_t handle;    /* MEMORY_MAPPED: the physical handle */
 	uint64_t size;      /* of the block (PyTorch: after its rounding); OOM: what was asked */
 	uint64_t allocated; /* PyTorch events: total allocated on the device after the event */
-	uint64_t reserved;  /* ... and total reserved */
+	uint64_t reserved;  /* ... and total reserved. MEMINFO: what this process, and all others, hold by NVML */
 };
 
 struct vramshim_stack {

@@ -57,7 +57,7 @@ static int first_event(struct analysis *a, const struct vramshim_event *event)
 	bool cuda = event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_CUDA_FREE;
 	bool memory = torch || cuda || event->type == VRAMSHIM_MEMINFO;
 	struct vs_counter *counter = NULL;
-	enum vs_owner owner = VS_OWNER_PYTORCH;
+	uint8_t owner = VS_OWNER_NOBODY;
 	const char *mark = NULL;
 
 	if (torch) {
@@ -110,41 +110,65 @@ static int by_bytes(const void *a, const void *b)
 	return strcmp(x->library, y->library);
 }
 
-static int outside(const struct vramshim_trace *trace, const struct vs_counter *counter, uint64_t max_reserved,
-                   struct vs_outside *ret_outside)
-{
-	struct vs_library_bytes *libraries = calloc(VS_OWNER_COUNT, sizeof(*libraries));
-	const char *source = device_fact(trace, counter->index, "context_source");
-	uint64_t bytes[VS_OWNER_COUNT];
-	size_t count = 0;
-
-	if (!libraries)
-		return -ENOMEM;
-	memcpy(bytes, counter->by_owner_at_max, sizeof(bytes));
-	/* What has no native stack counts as PyTorch's; more than it ever reserved was somebody else's. */
-	if (bytes[VS_OWNER_PYTORCH] > max_reserved)
-		bytes[VS_OWNER_OTHER] += bytes[VS_OWNER_PYTORCH] - max_reserved;
-	for (int owner = 0; owner < VS_OWNER_COUNT; owner++)
-		if (owner != VS_OWNER_PYTORCH && bytes[owner])
-			libraries[count++] =
-			    (struct vs_library_bytes){vs_owner_name((enum vs_owner)owner), bytes[owner]};
-	qsort(libraries, count, sizeof(*libraries), by_bytes);
-	*ret_outside = (struct vs_outside){
-	    .context = counter->context,
-	    .context_source = source && counter->context ? source : "",
-	    .libraries = libraries,
-	    .library_count = count,
-	    .unexplained_known = counter->unexplained_known,
-	    .unexplained = counter->unexplained,
-	};
-	return 0;
-}
-
 /* How PyTorch's segments are filled at a probe's instant. */
 static void look_at(struct vs_probe *probe, const struct vs_point *point, struct vs_fragmentation *ret_fragmentation)
 {
 	vs_fragmentation(probe->segments, probe->segment_count, probe->extents, probe->extent_count, point->allocated,
 	                 point->reserved, ret_fragmentation);
+}
+
+/* Names are copied: the owners' table goes with the analysis. */
+static int libraries(struct analysis *a, const struct vs_account *account, struct vs_outside *outside)
+{
+	struct vs_library_bytes *list;
+	size_t count = 0, used = 0;
+	char *names;
+
+	for (unsigned owner = 0; owner < VS_OWNERS_MAX; owner++)
+		count += owner != VS_OWNER_PYTORCH && account->by_owner[owner];
+	list = calloc(1, count * (sizeof(*list) + VS_OWNER_NAME_MAX) + 1);
+	if (!list)
+		return -ENOMEM;
+	names = (char *)(list + count);
+	for (unsigned owner = 0; owner < VS_OWNERS_MAX; owner++) {
+		if (owner == VS_OWNER_PYTORCH || !account->by_owner[owner])
+			continue;
+		snprintf(names, VS_OWNER_NAME_MAX, "%s", vs_sites_owner_name(a->sites, (uint8_t)owner));
+		list[used++] = (struct vs_library_bytes){names, account->by_owner[owner]};
+		names += VS_OWNER_NAME_MAX;
+	}
+	qsort(list, count, sizeof(*list), by_bytes);
+	outside->libraries = list;
+	outside->library_count = count;
+	return 0;
+}
+
+/* `fullest` looked at the instant of the account shown. */
+static int outside(struct analysis *a, struct vs_counter *counter, struct vs_probe *fullest,
+                   struct vs_outside *ret_outside)
+{
+	const struct vs_account *shown = vs_accounts_shown(&counter->accounts);
+	const struct vs_sample *at = &shown->sample;
+	const char *source = device_fact(a->trace, counter->index, "context_source");
+	struct vs_outside *out = ret_outside;
+	uint64_t known = at->context + at->pytorch + at->libraries + at->rounding;
+	struct vs_point point = {.allocated = shown->allocated, .reserved = at->pytorch};
+
+	*out = (struct vs_outside){.at = *at, .allocated = shown->allocated, .pool = shown->pool};
+	out->context_source = counter->context_measured ? "measured" : source && counter->context ? source : "";
+	if (!counter->accounts.seen) {
+		out->at.sequence = 0;
+		out->at.context = counter->context;
+	}
+	if (at->sequence)
+		look_at(fullest, &point, &out->cached);
+	out->split_known = out->cached.exact && shown->reserved == at->pytorch;
+	if (counter->accounts.seen && counter->max_device > known)
+		out->unsampled = counter->max_device - known;
+	out->samples = counter->accounts.samples;
+	out->sample_count = counter->accounts.count;
+	counter->accounts.samples = NULL;
+	return libraries(a, shown, out);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -181,7 +205,7 @@ static int summarise_device(struct analysis *a, size_t i, struct vs_device_summa
 	device->max_device = counter->max_device;
 	device->peak = counter->peak;
 	device->end = counter->now;
-	if (outside(a->trace, counter, device->max_reserved, &device->outside))
+	if (outside(a, counter, &pass->probes[VS_PROBE_FULLEST], &device->outside))
 		return -ENOMEM;
 
 	look_at(peak, &counter->peak, &device->fragmentation);

@@ -14,6 +14,7 @@ void vs_counters_release(struct vs_counters *counters)
 		free(counters->devices[i].marks);
 		free(counters->devices[i].ooms);
 		vs_cuda_release(&counters->devices[i].cuda);
+		vs_accounts_release(&counters->devices[i].accounts);
 	}
 	free(counters->devices);
 	*counters = (struct vs_counters){0};
@@ -68,6 +69,7 @@ static int torch_event(struct vs_counter *counter, const struct vramshim_event *
 	counter->now.reserved = event->reserved;
 	if (event->reserved > counter->max_reserved)
 		counter->max_reserved = event->reserved;
+	vs_accounts_torch(&counter->accounts, &counter->now, &counter->cuda.holdings);
 	if (event->type == VRAMSHIM_TORCH_ALLOC) {
 		counter->allocations++;
 		counter->running += event->size;
@@ -105,29 +107,37 @@ static int out_of_memory(struct vs_counter *counter, const struct vramshim_event
 	return 0;
 }
 
-static int cuda_event(struct vs_counter *counter, const struct vramshim_event *event, enum vs_owner owner)
+static uint64_t device_bytes(const struct vs_counter *counter)
+{
+	return counter->context + counter->cuda.holdings.taken;
+}
+
+static int cuda_event(struct vs_counter *counter, const struct vramshim_event *event, uint8_t owner)
 {
 	int error = vs_cuda_event(&counter->cuda, event, owner);
 
 	counter->free_is_fresh = false;
-	counter->now.device = counter->context + counter->cuda.bytes;
-	if (counter->now.device > counter->max_device) {
+	counter->now.device = device_bytes(counter);
+	if (counter->now.device > counter->max_device)
 		counter->max_device = counter->now.device;
-		memcpy(counter->by_owner_at_max, counter->cuda.by_owner, sizeof(counter->by_owner_at_max));
-	}
+	vs_accounts_cuda(&counter->accounts, &counter->now, counter->context, &counter->cuda.holdings);
 	return error;
 }
 
-static void sample(struct vs_counter *counter, const struct vramshim_event *event)
+static int sample(struct vs_counter *counter, const struct vramshim_event *event)
 {
 	counter->free_sampled = event->size;
 	counter->free_is_fresh = true;
 	if (counter->total < event->size)
-		return;
-	counter->unexplained_known = true;
-	counter->unexplained = counter->total - event->size;
-	counter->unexplained -=
-	    counter->unexplained < counter->now.device ? counter->unexplained : counter->now.device;
+		return 0;
+	/* What the driver says this process holds beyond all that was asked for is its context. The first time only:
+	 * later it is also what libraries got without our seeing. */
+	if (!counter->context && !counter->accounts.seen && event->allocated > counter->cuda.holdings.taken) {
+		counter->context = event->allocated - counter->cuda.holdings.taken;
+		counter->context_measured = true;
+	}
+	return vs_accounts_sample(&counter->accounts, event, &counter->now, counter->total, counter->context,
+	                          &counter->cuda.holdings);
 }
 
 static void set_now(struct vs_counter *counter, const struct vramshim_event *event, const struct vs_epoch *epoch)
@@ -136,13 +146,13 @@ static void set_now(struct vs_counter *counter, const struct vramshim_event *eve
 	counter->now.time_ns = event->time_ns;
 	counter->now.step = epoch->step;
 	counter->now.phase = epoch->phase;
-	counter->now.device = counter->context + counter->cuda.bytes;
+	counter->now.device = device_bytes(counter);
 	if (counter->now.device > counter->max_device)
 		counter->max_device = counter->now.device;
 }
 
 int vs_counters_event(struct vs_counters *counters, struct vs_counter *counter, const struct vramshim_event *event,
-                      const struct vs_epoch *epoch, enum vs_owner owner, const char *mark)
+                      const struct vs_epoch *epoch, uint8_t owner, const char *mark)
 {
 	int error = 0;
 
@@ -177,8 +187,7 @@ int vs_counters_event(struct vs_counters *counters, struct vs_counter *counter, 
 	case VRAMSHIM_CUDA_FREE:
 		return cuda_event(counter, event, owner);
 	case VRAMSHIM_MEMINFO:
-		sample(counter, event);
-		return 0;
+		return sample(counter, event);
 	default:
 		return 0;
 	}

@@ -7,6 +7,7 @@
 #ifndef VS_LEDGER_COUNTERS_H
 #define VS_LEDGER_COUNTERS_H
 
+#include "ledger/account.h"
 #include "ledger/cuda.h"
 #include "ledger/summary.h"
 #include "tag/phases.h"
@@ -22,20 +23,19 @@ enum {
 struct vs_counter { /* of one device */
 	int index;
 	uint64_t context; /* bytes of the CUDA context, counted from the first event on; 0 unknown */
-	uint64_t total;   /* of the card; 0 unknown */
+	bool context_measured;
+	uint64_t total; /* of the card; 0 unknown */
 
 	uint64_t allocations, frees, mismatches;
 	uint64_t running; /* sum of live blocks, by our own arithmetic */
 	struct vs_point now;
 	struct vs_point peak;
 	uint64_t max_reserved, max_device;
-	uint64_t by_owner_at_max[VS_OWNER_COUNT];
 	struct vs_cuda cuda;
 
 	uint64_t free_sampled; /* the driver's last word on free memory ... */
 	bool free_is_fresh;    /* ... and nothing was asked of CUDA since */
-	bool unexplained_known;
-	uint64_t unexplained;
+	struct vs_accounts accounts;
 
 	struct vs_point *steps, *marks;
 	struct vs_oom_event *ooms;
@@ -59,6 +59,6 @@ struct vs_counter *vs_counters_device(struct vs_counters *counters, int device, 
 /* Account for one event, after vs_phases_event(). `counter` is the event's device's, or NULL for an event without one
  * (marks are for every device). `mark` is a mark's name, `owner` the owner of a CUDA event. -ENOMEM. */
 int vs_counters_event(struct vs_counters *counters, struct vs_counter *counter, const struct vramshim_event *event,
-                      const struct vs_epoch *epoch, enum vs_owner owner, const char *mark);
+                      const struct vs_epoch *epoch, uint8_t owner, const char *mark);
 
 #endif

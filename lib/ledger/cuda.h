@@ -1,37 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * What CUDA itself has given out, replayed from CUDA events: device bytes, by
- * which library, and the ranges that PyTorch's segments are made of.
+ * whom, and the ranges that PyTorch's segments are made of.
  */
 #ifndef VS_LEDGER_CUDA_H
 #define VS_LEDGER_CUDA_H
 
 #include "base/u64map.h"
+#include "ledger/holdings.h"
 #include <vramshim/events.h>
-
-/* Who asked for an allocation. The first is not outside PyTorch; the names are in vs_owner_name(). */
-enum vs_owner {
-	VS_OWNER_PYTORCH,     /* the caching allocator; also where no stack was recorded */
-	VS_OWNER_TORCH_OTHER, /* PyTorch past its allocator: symmetric memory, IPC, ... */
-	VS_OWNER_NCCL,
-	VS_OWNER_CUBLAS,
-	VS_OWNER_CUBLASLT,
-	VS_OWNER_CUDNN,
-	VS_OWNER_CUSOLVER,
-	VS_OWNER_CUSPARSE,
-	VS_OWNER_CUFFT,
-	VS_OWNER_NVSHMEM,
-	VS_OWNER_BITSANDBYTES,
-	VS_OWNER_TRITON,
-	VS_OWNER_OTHER,
-	VS_OWNER_COUNT
-};
-
-const char *vs_owner_name(enum vs_owner owner);
-
-/* By the mapped file of a frame. 1 and *ret_owner, or 0 for files that say nothing: CUDA's own runtime and driver,
- * the recorder, libc. */
-int vs_owner_of_module(const char *path, enum vs_owner *ret_owner);
 
 struct vs_range { /* of device addresses, mapped and in PyTorch's hands */
 	uint64_t begin, end;
@@ -49,14 +26,13 @@ struct vs_cuda { /* of one device; all zero to begin with */
 	struct vs_cuda_piece *pieces; /* a pool: `memory` 0 is unused */
 	uint32_t *unused;
 	size_t count, capacity, unused_count, unused_capacity;
-	uint64_t bytes; /* of device memory, all owners */
-	uint64_t by_owner[VS_OWNER_COUNT];
+	struct vs_holdings holdings;
 };
 
 void vs_cuda_release(struct vs_cuda *cuda);
 
 /* Account for a CUDA_ALLOC or CUDA_FREE of this device. -ENOMEM. */
-int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, enum vs_owner owner);
+int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, uint8_t owner);
 
 /* Whether the allocation that a CUDA_FREE names is this device's: cudaFree() and its kin take an address alone, so
  * such an event's device may be -1. */

@@ -61,6 +61,7 @@ static int prepare(struct vs_device_pass *device, struct vs_counter *counter,
 	device->probes[VS_PROBE_PEAK].want_stacks = true;
 	device->probes[VS_PROBE_ASKED].sequence = asked_instant(counter, options);
 	device->probes[VS_PROBE_ASKED].want_blocks = true;
+	device->probes[VS_PROBE_FULLEST].sequence = vs_accounts_shown(&counter->accounts)->sample.sequence;
 	for (size_t i = 0; i < device->probe_count; i++) {
 		device->probes[i].device = counter->index;
 		if (i >= VS_PROBE_OOM)

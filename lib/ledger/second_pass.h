@@ -12,12 +12,12 @@
 #include "ledger/samples.h"
 #include "ledger/sites.h"
 
-enum { VS_PROBE_PEAK, VS_PROBE_ASKED, VS_PROBE_OOM };
+enum { VS_PROBE_PEAK, VS_PROBE_ASKED, VS_PROBE_FULLEST, VS_PROBE_OOM };
 
 struct vs_device_pass {
 	struct vs_samples *samples;
 	struct vs_cuda cuda;
-	struct vs_probe *probes; /* the peak, the asked instant, out-of-memory events from `first_oom` on */
+	struct vs_probe *probes; /* VS_PROBE_...; out-of-memory events from `first_oom` on */
 	size_t probe_count, first_oom;
 };
 

@@ -26,6 +26,7 @@ struct vs_sites {
 	uint16_t *rules;                 /* of the stack at hand */
 	size_t rule_capacity;
 	struct vs_evidence evidence;
+	struct vs_owners owners;
 };
 
 /* In the map of native rules beside the rule: no name is known for the address. */
@@ -145,26 +146,28 @@ const struct vs_evidence *vs_sites_evidence(const struct vs_sites *sites)
 	return &sites->evidence;
 }
 
-enum vs_owner vs_sites_owner(struct vs_sites *sites, uint32_t id)
+uint8_t vs_sites_owner(struct vs_sites *sites, uint32_t id)
 {
 	struct stack_site *entry = entry_of(sites, id);
 	const struct vramshim_stack *stack;
 
 	if (!entry)
-		return VS_OWNER_PYTORCH;
+		return VS_OWNER_NOBODY;
 	if (entry->done & OWNER_DONE)
-		return (enum vs_owner)entry->owner;
-	entry->owner = VS_OWNER_PYTORCH;
+		return entry->owner;
+	entry->owner = VS_OWNER_NOBODY;
 	stack = vramshim_trace_stack(sites->trace, id);
 	for (uint32_t i = 0; stack && i < stack->native_count; i++) {
 		const struct vramshim_module *module = vramshim_trace_module(sites->trace, stack->native[i] - 1);
-		enum vs_owner owner;
 
-		if (module && vs_owner_of_module(module->path, &owner)) {
-			entry->owner = (uint8_t)owner;
+		if (module && vs_owner_of_file(&sites->owners, module->path, &entry->owner))
 			break;
-		}
 	}
 	entry->done |= OWNER_DONE;
-	return (enum vs_owner)entry->owner;
+	return entry->owner;
+}
+
+const char *vs_sites_owner_name(const struct vs_sites *sites, uint8_t owner)
+{
+	return vs_owner_name(&sites->owners, owner);
 }

@@ -6,7 +6,7 @@
 #ifndef VS_LEDGER_SITES_H
 #define VS_LEDGER_SITES_H
 
-#include "ledger/cuda.h"
+#include "ledger/owner.h"
 #include "ledger/summary.h"
 #include "tag/site.h"
 #include <vramshim/trace.h>
@@ -25,7 +25,8 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t stack);
 /* Of the stacks that vs_sites_get() was asked for. */
 const struct vs_evidence *vs_sites_evidence(const struct vs_sites *sites);
 
-/* Who asked CUDA for memory with this stack; PYTORCH where the stack does not tell. */
-enum vs_owner vs_sites_owner(struct vs_sites *sites, uint32_t stack);
+/* Who asked CUDA for memory with this stack; NOBODY where the stack does not tell. */
+uint8_t vs_sites_owner(struct vs_sites *sites, uint32_t stack);
+const char *vs_sites_owner_name(const struct vs_sites *sites, uint8_t owner); /* good as long as `sites` */
 
 #endif

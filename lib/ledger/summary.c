@@ -11,6 +11,7 @@ void vs_summary_free(struct vs_summary *summary)
 		const struct vs_device_summary *device = &summary->devices[i];
 
 		free((void *)device->outside.libraries);
+		free((void *)device->outside.samples);
 		free((void *)device->steps);
 		free((void *)device->marks);
 		free((void *)device->ooms);

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { VS_SAMPLES_MAX = 256 };
+
 enum vs_exit {
 	VS_EXIT_CLEAN,
 	VS_EXIT_KILLED, /* no EXIT event, and the process is gone */
@@ -34,7 +36,7 @@ struct vs_point {
 	uint64_t details[VS_DETAIL_COUNT]; /* shares of the tags; [VS_DETAIL_NONE] is 0 */
 };
 
-struct vs_fragmentation {      /* at the peak of allocated bytes */
+struct vs_fragmentation {      /* of PyTorch's segments at one instant */
 	uint64_t unallocated;  /* reserved - allocated */
 	uint64_t releasable;   /* whole segments without a live block: empty_cache() would give them back */
 	uint64_t pinned;       /* free pieces of segments in use */
@@ -45,17 +47,41 @@ struct vs_fragmentation {      /* at the peak of allocated bytes */
 };
 
 struct vs_library_bytes {
-	const char *library; /* "nccl", "cublas", "cudnn", ...; "other" */
-	uint64_t bytes;
+	const char *library; /* "nccl", "cublas", "cudnn", ...; a file's name; "other" */
+	uint64_t bytes;      /* as asked for */
 };
 
-struct vs_outside { /* at the highest device bytes */
-	uint64_t context;
-	const char *context_source;               /* "measured", "assumed"; "" when there is no figure */
+/* Whose the bytes of the card were when the driver was asked how many are free. The lines add up to `used`:
+ * context + pytorch + libraries + rounding + others + unexplained. */
+struct vs_sample {
+	uint64_t sequence; /* of the event after which this holds; 0: the driver was never asked */
+	uint64_t time_ns;
+	uint32_t step;
+	enum vs_phase phase;
+	uint64_t used;    /* of the card, by whomever: total - free */
+	uint64_t context; /* 0 where it is not known */
+	uint64_t pytorch; /* what its allocator holds from CUDA */
+	uint64_t libraries;
+	uint64_t rounding; /* what allocations take beyond what was asked: the card gives whole pages */
+	bool others_known;
+	uint64_t others;     /* other processes, by the driver's own account */
+	uint64_t own;        /* this process by that account; 0 unknown */
+	int64_t unexplained; /* negative where the lines say more than the card has lost */
+};
+
+struct vs_outside {                 /* when the card was fullest, or, never sampled, at the highest device bytes */
+	struct vs_sample at;        /* .sequence 0: without `used`, `others` and `unexplained` */
+	const char *context_source; /* "measured", "assumed"; "" when there is no figure */
+	/* PyTorch's bytes then: handed out, and what it keeps for later (vs_fragmentation). Not `split_known`: the
+	 * segments do not add up, or its memory is in a pool of CUDA's (`pool` bytes). */
+	struct vs_fragmentation cached;
+	uint64_t allocated, pool;
+	bool split_known;
 	const struct vs_library_bytes *libraries; /* descending by bytes */
 	size_t library_count;
-	bool unexplained_known; /* the driver's free memory was sampled */
-	uint64_t unexplained;   /* used on the card beyond all that is known; other processes included */
+	uint64_t unsampled;              /* device bytes of this process that were added after it, at their highest */
+	const struct vs_sample *samples; /* in order, at most VS_SAMPLES_MAX: of more, some left out evenly */
+	size_t sample_count;
 };
 
 struct vs_oom_event {

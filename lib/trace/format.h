@@ -15,7 +15,8 @@
 #define VS_TRACE_MAGIC "\x93VST\r\n\x1a\n"
 
 enum {
-	VS_TRACE_VERSION = 1,
+	VS_TRACE_VERSION = 2,
+	VS_TRACE_VERSION_OLDEST = 1, /* readable: had no totals in MEMINFO */
 	VS_HEADER_SIZE = 4096,
 	VS_CHUNK_SIZE = 64 << 10, /* a multiple of every page size in use, so that each chunk can be mapped alone */
 	VS_DEVICES = 64,

@@ -31,7 +31,7 @@ static int check_header(const struct vs_source *source, struct vs_trace_header *
 	if (size < sizeof(ret_header->magic) + sizeof(ret_header->version) ||
 	    memcmp(ret_header->magic, VS_TRACE_MAGIC, sizeof(ret_header->magic)) != 0)
 		return -EBADMSG;
-	if (ret_header->version != VS_TRACE_VERSION)
+	if (ret_header->version < VS_TRACE_VERSION_OLDEST || ret_header->version > VS_TRACE_VERSION)
 		return -EPROTO;
 	if (size < sizeof(*ret_header) || ret_header->header_size != VS_HEADER_SIZE ||
 	    ret_header->chunk_size != VS_CHUNK_SIZE || ret_header->time_shift != VS_TIME_SHIFT)

@@ -6,6 +6,7 @@
 #include <ledger/fragmentation.h>
 #include <ledger/samples.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -125,8 +126,8 @@ static void test_cuda(void **state)
 	assert_int_equal(vs_cuda_event(&books, GOT(RESERVED, 0x100000, 1 << 30), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GOT(MAPPED, 0x100000, 0x1000), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GOT(MAPPED, 0x101000, 0x1000), VS_OWNER_PYTORCH), 0);
-	assert_int_equal(books.bytes, 117);
-	assert_int_equal(books.by_owner[VS_OWNER_NCCL], 10);
+	assert_int_equal(books.holdings.asked, 117);
+	assert_int_equal(books.holdings.by_owner[VS_OWNER_NCCL], 10);
 	assert_int_equal(vs_cuda_ranges(&books, &ranges, &count), 0);
 	assert_int_equal(count, 3);
 	assert_int_equal(ranges[0].begin, 0x1000);
@@ -139,54 +140,181 @@ static void test_cuda(void **state)
 	assert_int_equal(vs_cuda_event(&books, GAVE(PHYSICAL, 0x1000, 0), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x9000, 0), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x7777, 0), VS_OWNER_PYTORCH), 0); /* unknown */
-	assert_int_equal(books.bytes, 100);
-	assert_int_equal(books.by_owner[VS_OWNER_NCCL], 0);
+	assert_int_equal(books.holdings.asked, 100);
+	assert_int_equal(books.holdings.by_owner[VS_OWNER_NCCL], 0);
 	/* Twice at one address without a free: the first is gone. */
 	assert_int_equal(vs_cuda_event(&books, GOT(DEVICE, 0x1000, 50), VS_OWNER_PYTORCH), 0);
-	assert_int_equal(books.bytes, 50);
+	assert_int_equal(books.holdings.asked, 50);
 	assert_int_equal(vs_cuda_ranges(&books, &ranges, &count), 0);
 	assert_int_equal(count, 1);
 	free(ranges);
 	/* cudaFree() is for all linear memory, and cudaFreeAsync() for that of cudaMalloc() too. */
-	books_before = books.bytes;
+	books_before = books.holdings.asked;
 	assert_int_equal(vs_cuda_event(&books, GOT(POOL, 0x20000, 64), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GOT(MANAGED, 0x30000, 64), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GOT(DEVICE, 0x40000, 64), VS_OWNER_PYTORCH), 0);
-	assert_int_equal(books.bytes, books_before + 128);
+	assert_int_equal(books.holdings.asked, books_before + 128);
 	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x20000, 0), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GAVE(DEVICE, 0x30000, 0), VS_OWNER_PYTORCH), 0);
 	assert_int_equal(vs_cuda_event(&books, GAVE(POOL, 0x40000, 0), VS_OWNER_PYTORCH), 0);
-	assert_int_equal(books.bytes, books_before);
+	assert_int_equal(books.holdings.asked, books_before);
 	assert_false(vs_cuda_holds(&books, GOT(MANAGED, 0x30000, 0)));
 	vs_cuda_release(&books);
 }
 
-static void test_owners(void **state)
+static uint64_t sum(const uint64_t *values, size_t count)
 {
-	enum vs_owner owner;
+	uint64_t total = 0;
 
-	(void)state;
-	assert_int_equal(vs_owner_of_module("/x/libcublasLt.so.13", &owner), 1);
-	assert_int_equal(owner, VS_OWNER_CUBLASLT);
-	assert_int_equal(vs_owner_of_module("/x/libcublas.so.13", &owner), 1);
-	assert_int_equal(owner, VS_OWNER_CUBLAS);
-	assert_int_equal(vs_owner_of_module("libc10_cuda.so", &owner), 1);
-	assert_int_equal(owner, VS_OWNER_PYTORCH);
-	assert_int_equal(vs_owner_of_module("/x/mine.so", &owner), 1);
-	assert_int_equal(owner, VS_OWNER_OTHER);
-	assert_int_equal(vs_owner_of_module("/x/libcudart.so.13", &owner), 0);
-	assert_int_equal(vs_owner_of_module("/lib/libvramshim.so", &owner), 0);
-	assert_int_equal(vs_owner_of_module("", &owner), 0);
-	assert_string_equal(vs_owner_name(VS_OWNER_NCCL), "nccl");
+	for (size_t i = 0; i < count; i++)
+		total += values[i];
+	return total;
 }
 
-/* A training job in miniature, written as the recorder writes: three steps on one device, 512-byte units. */
+static void asked_nothing(struct vs_holdings *holdings)
+{
+	static const enum vramshim_memory none[] = {VRAMSHIM_MEMORY_MANAGED, VRAMSHIM_MEMORY_PINNED,
+	                                            VRAMSHIM_MEMORY_MAPPED, VRAMSHIM_MEMORY_RESERVED,
+	                                            VRAMSHIM_MEMORY_FOREIGN};
+	uint64_t asked = holdings->asked, taken = holdings->taken;
+
+	for (size_t i = 0; i < sizeof(none) / sizeof(*none); i++)
+		assert_int_equal(vs_holdings_add(holdings, none[i], 0x1000, 1 << 30, VS_OWNER_NCCL), 0);
+	assert_int_equal(vs_holdings_add(holdings, VRAMSHIM_MEMORY_DEVICE, 0x1000, 0, VS_OWNER_NCCL), 0);
+	assert_int_equal(holdings->asked, asked);
+	assert_int_equal(holdings->taken, taken);
+}
+
+/* Bytes that the card loses, against counting the pages that any allocation touches. */
+static void test_pages(void **state)
+{
+	enum { PIECES = 300, ROUNDS = 5000, PAGES = 64 };
+	const uint64_t page = 2 << 20, base = 0x700000000000;
+	static struct {
+		uint64_t address, size;
+		uint8_t owner;
+	} pieces[PIECES];
+	struct vs_holdings holdings = {0};
+	uint64_t random = 7;
+
+	(void)state;
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned i = (unsigned)random_below(&random, PIECES);
+		static unsigned covered[PAGES + 1];
+		uint64_t asked = 0, taken = 0;
+
+		if (pieces[i].size) {
+			vs_holdings_remove(&holdings, VRAMSHIM_MEMORY_DEVICE, pieces[i].address, pieces[i].size,
+			                   pieces[i].owner);
+			pieces[i].size = 0;
+		} else {
+			uint64_t at = random_below(&random, PAGES * page);
+			uint64_t most = PAGES * page - at;
+
+			/* Small, large, and on the edges of pages. */
+			if (random_below(&random, 3) == 0)
+				at -= at % page;
+			pieces[i].address = base + at;
+			pieces[i].size = 1 + random_below(&random, random_below(&random, 2) ? most : 5000);
+			if (pieces[i].size > most)
+				pieces[i].size = most;
+			if (random_below(&random, 3) == 0 && (at + pieces[i].size) / page * page > at)
+				pieces[i].size = (at + pieces[i].size) / page * page - at;
+			pieces[i].owner = (uint8_t)random_below(&random, VS_OWNERS_MAX);
+			assert_int_equal(vs_holdings_add(&holdings, VRAMSHIM_MEMORY_DEVICE, pieces[i].address,
+			                                 pieces[i].size, pieces[i].owner),
+			                 0);
+		}
+		if (round % 50)
+			continue;
+		memset(covered, 0, sizeof(covered));
+		for (unsigned j = 0; j < PIECES; j++) {
+			/* Real allocations do not overlap; whole pages of those that do here count each time. */
+			uint64_t from = pieces[j].address - base, to = from + pieces[j].size;
+
+			for (uint64_t p = from / page; pieces[j].size && p * page < to; p++) {
+				if (from <= p * page && to >= (p + 1) * page)
+					taken += page;
+				else
+					covered[p] = 1;
+			}
+			asked += pieces[j].size;
+		}
+		for (unsigned p = 0; p <= PAGES; p++)
+			taken += covered[p] ? page : 0;
+		assert_int_equal(holdings.asked, asked);
+		assert_int_equal(holdings.taken, taken);
+		assert_int_equal(sum(holdings.by_owner, VS_OWNERS_MAX), asked);
+	}
+	/* No bytes of the card, whatever their size. */
+	asked_nothing(&holdings);
+	vs_holdings_release(&holdings);
+}
+
+static void test_owners(void **state)
+{
+	static const struct {
+		const char *path, *name;
+	} cases[] = {
+	    {"/x/libcublasLt.so.13", "cublaslt"},
+	    {"/x/libcublas.so.13", "cublas"},
+	    {"libc10_cuda.so", "pytorch"},
+	    {"/x/libtorch_cuda.so", "torch"},
+	    {"/x/mine.so", "mine"},
+	    {"/x/libmine-2.so.4.5", "mine-2"},
+	    {"/y/libmine-2.so.5", "mine-2"},
+	    {"/x/_backend.cpython-311-x86_64-linux-gnu.so", "_backend"},
+	    {"/x/_backend.abi3.so", "_backend"},
+	    {"/usr/bin/a.out", "a.out"},
+	    {"/usr/bin/lib", "lib"},
+	    {"/usr/bin/.so", ".so"},
+	    {"/x/libcudart.so.13", NULL},
+	    {"/x/libcudart-1a2b3c4d.so.11.0", NULL},
+	    {"/lib/libcuda.so.1", NULL},
+	    {"/lib/libcuda.so.580.159.03", NULL},
+	    {"/lib/libvramshim.so", NULL},
+	    {"/lib/x86_64-linux-gnu/libffi.so.8", NULL},
+	    {"[vdso]", NULL},
+	    {"", NULL},
+	};
+	struct vs_owners owners = {0};
+	unsigned others = 0;
+	char path[32];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		uint8_t owner = 255;
+
+		assert_int_equal(vs_owner_of_file(&owners, cases[i].path, &owner), cases[i].name != NULL);
+		if (cases[i].name)
+			assert_string_equal(vs_owner_name(&owners, owner), cases[i].name);
+		else
+			assert_int_equal(owner, 255);
+	}
+	assert_string_equal(vs_owner_name(&owners, VS_OWNER_NCCL), "nccl");
+	for (unsigned i = 0; i < 2 * VS_OWNERS_MAX; i++) { /* more than there is room for */
+		uint8_t owner;
+
+		snprintf(path, sizeof(path), "/x/libn%u.so", i);
+		assert_true(vs_owner_of_file(&owners, path, &owner));
+		assert_true(owner < VS_OWNERS_MAX);
+		snprintf(path, sizeof(path), "n%u", i);
+		assert_string_equal(vs_owner_name(&owners, owner), owner == VS_OWNER_OTHER ? "other" : path);
+		others += owner == VS_OWNER_OTHER;
+	}
+	assert_true(others > VS_OWNERS_MAX && others < 2 * VS_OWNERS_MAX - 30);
+	assert_string_equal(vs_owner_name(&owners, 255), "other");
+}
+
+/* A training job in miniature, written as the recorder writes: three steps on one device, units of 32 KiB, so that
+ * the segment is a page of the card. */
 enum {
-	UNIT = 512,
+	UNIT = 32 << 10,
 	SEGMENT = 64 * UNIT,
+	PAGE = 2 << 20,
 	BASE = 1 << 30,
 	CONTEXT = 1000,
-	TOTAL = 1 << 20,
+	TOTAL = 64 << 20,
 };
 
 struct job {
@@ -225,7 +353,7 @@ static void job_begin(struct job *job)
 	vs_writer_fact(job->writer, "rank", "3");
 	vs_writer_fact(job->writer, "device:0:name", "A card");
 	vs_writer_fact(job->writer, "device:0:simulated", "1");
-	vs_writer_fact(job->writer, "device:0:total_bytes", "1048576");
+	vs_writer_fact(job->writer, "device:0:total_bytes", "67108864");
 	vs_writer_fact(job->writer, "device:0:context_bytes", "1000");
 	vs_writer_fact(job->writer, "device:0:context_source", "assumed");
 	vs_writer_module(job->writer,
@@ -330,15 +458,6 @@ static struct vramshim_trace *job_end(struct job *job)
 	return trace;
 }
 
-static uint64_t sum(const uint64_t *values, size_t count)
-{
-	uint64_t total = 0;
-
-	for (size_t i = 0; i < count; i++)
-		total += values[i];
-	return total;
-}
-
 static void test_analyse(void **state)
 {
 	struct vs_analyse_options options = {.blocks_at = VS_BLOCKS_MARK, .mark = "optimizer"};
@@ -372,7 +491,7 @@ static void test_analyse(void **state)
 	assert_int_equal(device->mismatches, 0);
 	assert_int_equal(device->max_allocated, job.peak);
 	assert_int_equal(device->max_reserved, SEGMENT);
-	assert_int_equal(device->max_device, CONTEXT + SEGMENT + 77);
+	assert_int_equal(device->max_device, CONTEXT + SEGMENT + PAGE);
 
 	/* The peak: the second step's backward, with the states there. */
 	assert_int_equal(device->peak.allocated, job.peak);
@@ -408,12 +527,14 @@ static void test_analyse(void **state)
 	assert_int_equal(device->fragmentation.releasable, 0);
 	assert_int_equal(device->fragmentation.largest_free, 13 * UNIT);
 	assert_true(device->fragmentation.exact);
-	assert_int_equal(device->outside.context, CONTEXT);
+	assert_int_equal(device->outside.at.context, CONTEXT);
 	assert_string_equal(device->outside.context_source, "assumed");
 	assert_int_equal(device->outside.library_count, 1);
 	assert_string_equal(device->outside.libraries[0].library, "nccl");
 	assert_int_equal(device->outside.libraries[0].bytes, 77);
-	assert_false(device->outside.unexplained_known);
+	assert_int_equal(device->outside.at.sequence, 0);
+	assert_int_equal(device->outside.at.pytorch, SEGMENT);
+	assert_int_equal(device->outside.at.rounding, PAGE - 77);
 
 	assert_int_equal(device->stacks[0].bytes, 20 * UNIT);
 	assert_int_equal(device->stacks[0].tag, VS_TAG_OPTIMIZER);
@@ -467,8 +588,12 @@ static void test_out_of_memory(void **state)
 	assert_int_equal(device->ooms[0].at.tags[VS_TAG_ACTIVATIONS], 7 * UNIT);
 	assert_int_equal(device->block_count, 4);
 	assert_int_equal(device->stack_count, 2);
-	assert_true(device->outside.unexplained_known);
-	assert_int_equal(device->outside.unexplained, TOTAL - 4096 - (CONTEXT + SEGMENT + 77));
+	assert_int_equal(device->outside.at.used, TOTAL - 4096);
+	assert_int_equal(device->outside.at.unexplained, TOTAL - 4096 - (CONTEXT + SEGMENT + PAGE));
+	assert_int_equal(device->outside.sample_count, 1);
+	assert_true(device->outside.split_known);
+	assert_int_equal(device->outside.allocated, (10 + 20 + 1 + 7) * UNIT);
+	assert_int_equal(device->outside.cached.pinned, SEGMENT - (10 + 20 + 1 + 7) * UNIT);
 	vs_summary_free(summary);
 	vramshim_trace_close(trace);
 }
@@ -624,17 +749,12 @@ static void test_damaged(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_samples),
-	    cmocka_unit_test(test_fragmentation),
-	    cmocka_unit_test(test_cuda),
-	    cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_analyse),
-	    cmocka_unit_test(test_out_of_memory),
-	    cmocka_unit_test(test_out_of_memory_begins_a_phase),
-	    cmocka_unit_test(test_caught),
-	    cmocka_unit_test(test_cut),
-	    cmocka_unit_test(test_damaged),
-	    cmocka_unit_test(test_free_without_device),
+	    cmocka_unit_test(test_samples),       cmocka_unit_test(test_fragmentation),
+	    cmocka_unit_test(test_cuda),          cmocka_unit_test(test_pages),
+	    cmocka_unit_test(test_owners),        cmocka_unit_test(test_analyse),
+	    cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_out_of_memory_begins_a_phase),
+	    cmocka_unit_test(test_caught),        cmocka_unit_test(test_cut),
+	    cmocka_unit_test(test_damaged),       cmocka_unit_test(test_free_without_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

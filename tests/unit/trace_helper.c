@@ -132,6 +132,8 @@ struct vramshim_event random_event(uint64_t *state)
 	case VRAMSHIM_MEMINFO:
 		event.stack = 0;
 		event.size = random_bytes(state);
+		event.allocated = random_bytes(state);
+		event.reserved = random_bytes(state);
 		break;
 	case VRAMSHIM_EXIT:
 		event.device = 0;

@@ -199,7 +199,7 @@ static void print(const struct vs_subjects *subjects, const struct vs_report_opt
 	if (!report->all) {
 		if (several)
 			fprintf(screen.out, "In detail, the fullest (--all for all):\n\n");
-		vs_report_device(&screen, subject, worst, report);
+		vs_report_device(&screen, subjects, subject, worst, report);
 		return;
 	}
 	for (size_t i = 0, shown = 0; i < subjects->count; i++) {
@@ -207,7 +207,7 @@ static void print(const struct vs_subjects *subjects, const struct vs_report_opt
 		for (size_t j = 0; j < summary->device_count; j++, shown++) {
 			if (shown)
 				fprintf(screen.out, "\n\n");
-			vs_report_device(&screen, &subjects->list[i], &summary->devices[j], report);
+			vs_report_device(&screen, subjects, &subjects->list[i], &summary->devices[j], report);
 		}
 	}
 }

@@ -17,8 +17,9 @@ struct vs_report_options {
 };
 
 /* For people: the whole report of one device. */
-void vs_report_device(const struct vs_screen *screen, const struct vs_subject *subject,
-                      const struct vs_device_summary *device, const struct vs_report_options *options);
+void vs_report_device(const struct vs_screen *screen, const struct vs_subjects *subjects,
+                      const struct vs_subject *subject, const struct vs_device_summary *device,
+                      const struct vs_report_options *options);
 /* "in the backward of step 2", "while setting up, before the first step". Returns `text`. */
 const char *vs_report_instant(const struct vs_point *point, char *text, size_t size);
 /* A line for each process and device. */

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "outside.h"
 #include "report.h"
 
 static void tags(struct vs_json *json, const struct vs_point *point)
@@ -30,29 +31,6 @@ static void peak(struct vs_json *json, const struct vs_point *point)
 			vs_json_unsigned(json, vs_detail_path(i), point->details[i]);
 	}
 	vs_json_end(json);
-	vs_json_end(json);
-}
-
-static void outside(struct vs_json *json, const struct vs_outside *outside)
-{
-	bool known = outside->context_source[0];
-
-	vs_json_object(json, "outside_pytorch");
-	if (known) {
-		vs_json_unsigned(json, "context_bytes", outside->context);
-		vs_json_string(json, "context_source", outside->context_source);
-	} else {
-		vs_json_null(json, "context_bytes");
-		vs_json_null(json, "context_source");
-	}
-	vs_json_object_line(json, "by_library");
-	for (size_t i = 0; i < outside->library_count; i++)
-		vs_json_unsigned(json, outside->libraries[i].library, outside->libraries[i].bytes);
-	vs_json_end(json);
-	if (outside->unexplained_known)
-		vs_json_unsigned(json, "unexplained_bytes", outside->unexplained);
-	else
-		vs_json_null(json, "unexplained_bytes");
 	vs_json_end(json);
 }
 
@@ -124,10 +102,11 @@ static void steps(struct vs_json *json, const struct vs_device_summary *device)
 	vs_json_end(json);
 }
 
-static void device_json(struct vs_json *json, const struct vs_subject *subject,
+static void device_json(struct vs_json *json, const struct vs_subjects *subjects, const struct vs_subject *subject,
                         const struct vs_device_summary *device, const struct vs_report_options *options)
 {
 	const struct vs_fragmentation *fragmentation = &device->fragmentation;
+	struct vs_outside_account account;
 
 	vs_json_object(json, NULL);
 	vs_json_signed(json, "index", device->index);
@@ -161,7 +140,12 @@ static void device_json(struct vs_json *json, const struct vs_subject *subject,
 	}
 	vs_json_bool(json, "exact", fragmentation->exact);
 	vs_json_end(json);
-	outside(json, &device->outside);
+	if (vs_outside_account(subjects, subject, device, &account) == 0) {
+		vs_outside_json(json, &account);
+		vs_outside_account_release(&account);
+	} else {
+		vs_json_null(json, "outside_pytorch");
+	}
 	steps(json, device);
 	estimate(json, subject, device, &options->estimate);
 	vs_json_end(json);
@@ -226,7 +210,7 @@ void vs_report_json(struct vs_json *json, const struct vs_subjects *subjects, co
 		vs_json_unsigned(json, "lost", summary->lost);
 		vs_json_array(json, "devices");
 		for (size_t j = 0; j < summary->device_count; j++)
-			device_json(json, subject, &summary->devices[j], options);
+			device_json(json, subjects, subject, &summary->devices[j], options);
 		vs_json_end(json);
 		vs_json_end(json);
 	}

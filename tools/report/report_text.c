@@ -9,6 +9,7 @@
 
 #include "common/size.h"
 #include "common/table.h"
+#include "outside.h"
 #include "report.h"
 
 #define BAR_COLUMNS 30
@@ -295,26 +296,6 @@ static void fragmentation(const struct vs_screen *screen, const struct vs_fragme
 	               vs_size_format(fragmentation->largest_free, largest), fragmentation->index);
 }
 
-static void outside(const struct vs_screen *screen, const struct vs_outside *outside)
-{
-	char text[1024], size[VS_SIZE_MAX];
-	size_t used;
-
-	if (outside->context_source[0])
-		used = snprintf(text, sizeof(text), "  Outside PyTorch: CUDA context %s (%s)",
-		                vs_size_format(outside->context, size), outside->context_source);
-	else
-		used = snprintf(text, sizeof(text), "  Outside PyTorch: CUDA context not known");
-	for (size_t i = 0; i < outside->library_count && used < sizeof(text); i++)
-		used += snprintf(text + used, sizeof(text) - used, ", %s %s", outside->libraries[i].library,
-		                 vs_size_format(outside->libraries[i].bytes, size));
-	if (outside->unexplained_known && used < sizeof(text))
-		snprintf(text + used, sizeof(text) - used, ", unexplained %s (%sother processes included)",
-		         vs_size_format(outside->unexplained, size),
-		         outside->context_source[0] ? "" : "the context and ");
-	vs_screen_text(screen, 2, "%s.", text);
-}
-
 /* What the tags lack, in a line each. Sizes do not depend on it. */
 static void evidence(const struct vs_screen *screen, const struct vs_evidence *evidence)
 {
@@ -369,9 +350,12 @@ static void books(const struct vs_screen *screen, const struct vs_subject *subje
 		               "was what PyTorch itself reported.");
 }
 
-void vs_report_device(const struct vs_screen *screen, const struct vs_subject *subject,
-                      const struct vs_device_summary *device, const struct vs_report_options *options)
+void vs_report_device(const struct vs_screen *screen, const struct vs_subjects *subjects,
+                      const struct vs_subject *subject, const struct vs_device_summary *device,
+                      const struct vs_report_options *options)
 {
+	struct vs_outside_account account;
+
 	header(screen, subject, device);
 	fprintf(screen->out, "\n");
 	/* The answer first: where memory ran out, that; else the peak. */
@@ -387,7 +371,10 @@ void vs_report_device(const struct vs_screen *screen, const struct vs_subject *s
 	counters(screen, device);
 	if (device->allocations)
 		fragmentation(screen, &device->fragmentation);
-	outside(screen, &device->outside);
+	if (vs_outside_account(subjects, subject, device, &account) == 0) {
+		vs_outside_print(screen, &account);
+		vs_outside_account_release(&account);
+	}
 	if (!device->allocations) /* what follows is of PyTorch's blocks alone */
 		return;
 	vs_report_steps(screen, device, options->all);
