@@ -41,6 +41,19 @@ static void balance(struct vs_sample *sample)
 	sample->unexplained = (int64_t)(sample->used - known);
 }
 
+void vs_accounts_finish(struct vs_accounts *accounts)
+{
+	size_t count = accounts->count;
+
+	if (!count || accounts->samples[count - 1].sequence == accounts->last.sample.sequence)
+		return;
+	if (count == VS_SAMPLES_MAX ||
+	    vs_grow(&accounts->samples, &accounts->capacity, count + 1, sizeof(*accounts->samples)))
+		count--; /* in place of the one before it */
+	accounts->samples[count] = accounts->last.sample;
+	accounts->count = count + 1;
+}
+
 static int keep(struct vs_accounts *accounts)
 {
 	size_t kept = 0;

@@ -42,6 +42,9 @@ void vs_accounts_cuda(struct vs_accounts *accounts, const struct vs_point *now, 
  * yet: the first block completes the picture, and the sample is taken to be of that instant. */
 void vs_accounts_torch(struct vs_accounts *accounts, const struct vs_point *now, const struct vs_holdings *holdings);
 
+/* No event comes any more: the last sample is among those kept. */
+void vs_accounts_finish(struct vs_accounts *accounts);
+
 /* The account to show: the sample when the card was fullest; where there is none, the highest device bytes. */
 const struct vs_account *vs_accounts_shown(const struct vs_accounts *accounts);
 

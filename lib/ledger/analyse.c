@@ -165,6 +165,7 @@ static int outside(struct analysis *a, struct vs_counter *counter, struct vs_pro
 	out->split_known = out->cached.exact && shown->reserved == at->pytorch;
 	if (counter->accounts.seen && counter->max_device > known)
 		out->unsampled = counter->max_device - known;
+	vs_accounts_finish(&counter->accounts);
 	out->samples = counter->accounts.samples;
 	out->sample_count = counter->accounts.count;
 	counter->accounts.samples = NULL;

@@ -80,7 +80,7 @@ struct vs_outside {                 /* when the card was fullest, or, never samp
 	const struct vs_library_bytes *libraries; /* descending by bytes */
 	size_t library_count;
 	uint64_t unsampled;              /* device bytes of this process that were added after it, at their highest */
-	const struct vs_sample *samples; /* in order, at most VS_SAMPLES_MAX: of more, some left out evenly */
+	const struct vs_sample *samples; /* in order, the last included; of more than VS_SAMPLES_MAX, some evenly left out */
 	size_t sample_count;
 };
 

@@ -7,6 +7,7 @@
 #include "shim/device.h"
 #include "shim/export.h"
 #include "shim/record.h"
+#include "shim/sample.h"
 #include "shim/thread.h"
 
 static void allocated(struct vs_call *call, enum vramshim_memory memory, uint64_t address, uint64_t size)
@@ -61,6 +62,20 @@ void vs_call_freed(struct vs_call *call)
 	vs_record_call(call->entry, &call->event);
 }
 
+void vs_call_capture_begun(const struct vs_call *call)
+{
+	if (!call->result)
+		vs_sample_capture(true);
+}
+
+void vs_call_capture_ended(const struct vs_call *call)
+{
+	/* It is over when it went well, was invalid (901) or left a fork open (904, cuStreamEndCapture); any other
+	 * error is that of a call which ended none. */
+	if (!call->result || call->result == 901 || call->result == 904)
+		vs_sample_capture(false);
+}
+
 #define VS_ENTRY(export, base, since, ptsz, api, params, args, before, after)                                        \
 	VS_EXPORT int export params;                                                                                 \
 	int export params                                                                                            \
@@ -73,9 +88,11 @@ void vs_call_freed(struct vs_call *call)
 		if (!vs_enter()) {                                                                                   \
 			call.result = real args;                                                                     \
 		} else {                                                                                             \
+			vs_sample_call_begins();                                                                     \
 			before;                                                                                      \
 			call.result = real args;                                                                     \
 			after;                                                                                       \
+			vs_sample_call_ends();                                                                       \
 		}                                                                                                    \
 		vs_leave();                                                                                          \
 		return call.result;                                                                                  \

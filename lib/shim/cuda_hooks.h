@@ -27,5 +27,8 @@ void vs_call_created(struct vs_call *call, const struct vs_cuda_allocation_prop 
 void vs_call_free(struct vs_call *call, enum vramshim_memory memory, uint64_t address, uint64_t size);
 /* After it: says so where the free failed and the memory is still there. */
 void vs_call_freed(struct vs_call *call);
+/* After a call that begins or ends a stream's capture: nothing is asked of the driver meanwhile (sample.h). */
+void vs_call_capture_begun(const struct vs_call *call);
+void vs_call_capture_ended(const struct vs_call *call);
 
 #endif

@@ -6,6 +6,7 @@
 #include "shim/device.h"
 #include "shim/facts.h"
 #include "shim/process.h"
+#include "shim/sample.h"
 #include "shim/thread.h"
 
 /* The device calls made here, looked up once. */
@@ -49,17 +50,15 @@ int vs_device_current(enum vs_api api)
 	return device;
 }
 
-/* Free bytes of the thread's device, if it has a context and that is on the one meant. */
-static void sample(struct vs_process *process, int device)
+int vs_device_free(uint64_t *ret_bytes)
 {
 	int (*get)(size_t *, size_t *) = query(QUERY_FREE_MEMORY);
-	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	size_t free_bytes, total;
 
-	if (!get || vs_device_current(VS_API_DRIVER) != device || get(&free_bytes, &total))
-		return;
-	event.size = free_bytes;
-	vs_thread_append(process, &event);
+	if (!get || get(&free_bytes, &total))
+		return -ENODEV;
+	*ret_bytes = free_bytes;
+	return 0;
 }
 
 void vs_device_seen(struct vs_process *process, const struct vramshim_event *event)
@@ -69,13 +68,15 @@ void vs_device_seen(struct vs_process *process, const struct vramshim_event *eve
 	if (event->device >= VS_MAX_DEVICES)
 		return;
 	if (event->type == VRAMSHIM_TORCH_OOM)
-		sample(process, event->device);
+		vs_sample_now(process, event->device);
 	if (event->type != VRAMSHIM_CUDA_ALLOC && event->type != VRAMSHIM_TORCH_ALLOC)
 		return;
 	bit = (uint64_t)1 << event->device;
 	if (atomic_load_explicit(&process->devices_seen, memory_order_relaxed) & bit ||
-	    atomic_fetch_or(&process->devices_seen, bit) & bit)
+	    atomic_fetch_or(&process->devices_seen, bit) & bit) {
+		vs_sample_event(process, event);
 		return;
+	}
 	vs_facts_device(process, event->device);
-	sample(process, event->device);
+	vs_sample_now(process, event->device);
 }

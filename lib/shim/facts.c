@@ -14,6 +14,7 @@
 #include "shim/facts.h"
 #include "shim/modules.h"
 #include "shim/native_stack.h"
+#include "shim/neighbours.h"
 #include "shim/process.h"
 #include "shim/python_stack.h"
 #include "trace/writer.h"
@@ -43,6 +44,8 @@ static const char *const variables[] = {
     "VRAMSIM_GPU",
     "VRAMSIM_COUNT",
     "VRAMSIM_MEMORY",
+    "VRAMSIM_OTHERS",
+    "VRAMSIM_UNSEEN",
     NULL,
 };
 
@@ -187,7 +190,7 @@ void vs_facts_device(struct vs_process *process, int device)
 	int (*get_total)(size_t *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceTotalMem_v2");
 	const int *simulated = dlsym(RTLD_DEFAULT, "vramsim_active");
 	uint64_t (*context_bytes)(int) = (uint64_t(*)(int))dlsym(RTLD_DEFAULT, "vramsim_context_bytes");
-	char key[48], name[256] = "";
+	char key[48], name[256] = "", uuid[VS_UUID_SIZE];
 	int handle = device;
 	size_t total = 0;
 
@@ -197,6 +200,10 @@ void vs_facts_device(struct vs_process *process, int device)
 		snprintf(key, sizeof(key), "device:%d:name", device);
 		vs_writer_fact(process->writer, key, name);
 	}
+	if (vs_neighbours_uuid(device, uuid) == 0) {
+		snprintf(key, sizeof(key), "device:%d:uuid", device);
+		vs_writer_fact(process->writer, key, uuid);
+	}
 	if (get_total && get_total(&total, handle) == 0) {
 		snprintf(key, sizeof(key), "device:%d:total_bytes", device);
 		record_number(process, key, total);
@@ -205,7 +212,7 @@ void vs_facts_device(struct vs_process *process, int device)
 		return;
 	snprintf(key, sizeof(key), "device:%d:simulated", device);
 	vs_writer_fact(process->writer, key, "1");
-	/* On a real card the context's size is not asked for here: other processes' memory would be in the answer. */
+	/* On a real card the first sample tells: what NVML says of this process beyond what it asked for. */
 	if (context_bytes) {
 		snprintf(key, sizeof(key), "device:%d:context_bytes", device);
 		record_number(process, key, context_bytes(device));

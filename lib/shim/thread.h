@@ -14,6 +14,7 @@ struct vs_log;
 
 struct vs_thread {
 	unsigned int depth;         /* hooks entered and not left */
+	bool in_call;               /* between vs_sample_call_begins() and _ends() */
 	uint32_t id;                /* kernel thread id in `process` */
 	struct vs_process *process; /* whose log this is: another one after a fork */
 	struct vs_log *log;

@@ -45,6 +45,7 @@ void vs_books_close(void)
 	while (vs_books.region_count)
 		vs_region_discard(&vs_books.regions[vs_books.region_count - 1]);
 	vs_physical_forget();
+	vs_books.others = NULL;
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
@@ -58,12 +59,31 @@ void vs_books_let(void)
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
+void vs_books_others(uint64_t (*others)(int device, uint64_t used))
+{
+	pthread_mutex_lock(&vs_books.lock);
+	vs_books.others = others;
+	pthread_mutex_unlock(&vs_books.lock);
+}
+
+static uint64_t others(int device, uint64_t used)
+{
+	return vs_books.others ? vs_books.others(device, used) : 0;
+}
+
 int vs_books_charge(int device, uint64_t size)
 {
 	struct vs_card *card = &vs_books.cards[device];
+	uint64_t theirs;
 
 	if (size > card->total || card->used > card->total - size)
 		return CU_OUT_OF_MEMORY;
+	/* Told first, asked then: of two processes that want the last bytes, not both get them. */
+	theirs = others(device, card->used + size);
+	if (theirs > card->total - card->used - size) {
+		others(device, card->used);
+		return CU_OUT_OF_MEMORY;
+	}
 	card->used += size;
 	if (card->used > card->high)
 		card->high = card->used;
@@ -73,6 +93,7 @@ int vs_books_charge(int device, uint64_t size)
 void vs_books_discharge(int device, uint64_t size)
 {
 	vs_books.cards[device].used -= size;
+	others(device, vs_books.cards[device].used);
 }
 
 int vs_books_context(int device, bool present)
@@ -107,9 +128,11 @@ void vs_books_reset(int device)
 void vs_books_info(int device, uint64_t *ret_free, uint64_t *ret_total)
 {
 	struct vs_card *card = &vs_books.cards[device];
+	uint64_t used;
 
 	pthread_mutex_lock(&vs_books.lock);
-	*ret_free = card->total - card->used;
+	used = card->used + others(device, card->used);
+	*ret_free = used < card->total ? card->total - used : 0;
 	*ret_total = card->total;
 	pthread_mutex_unlock(&vs_books.lock);
 }

@@ -29,6 +29,10 @@ struct vs_allocation {
 void vs_books_open(int device, uint64_t total, uint64_t context_bytes);
 void vs_books_close(void); /* tests: forget everything */
 
+/* What others hold on a card, whose capacity is shared: told how much this process holds, or is about to, and asked
+ * with the books' lock held. NULL: nobody. Set before anything is taken. */
+void vs_books_others(uint64_t (*others)(int device, uint64_t used));
+
 /* Around a fork, in both processes: the child must not find the lock held by a thread that it does not have. */
 void vs_books_hold(void);
 void vs_books_let(void);

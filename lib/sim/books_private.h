@@ -53,6 +53,7 @@ struct vs_region {
 struct vs_books {
 	pthread_mutex_t lock;
 	struct vs_card cards[VS_DEVICES];
+	uint64_t (*others)(int device, uint64_t used);
 	struct vs_region *regions; /* by address, no overlap */
 	size_t region_count;
 	size_t region_capacity;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/neighbours.h"
 #include "sim/sim.h"
 
 enum {
@@ -231,7 +232,12 @@ VS_API int nvmlDeviceGetPciInfo_v3(void *device, struct pci *pci)
 VS_ALIAS(nvmlDeviceGetPciInfo_v2, nvmlDeviceGetPciInfo_v3);
 VS_ALIAS(nvmlDeviceGetPciInfo, nvmlDeviceGetPciInfo_v3);
 
-/* nvmlMemory_t: other processes' simulated cards are their own, so "used" is this process's. */
+static uint64_t used_here(int index)
+{
+	return ordinal(index) < 0 ? 0 : vs_books_used(ordinal(index));
+}
+
+/* nvmlMemory_t */
 struct memory {
 	unsigned long long total, free, used;
 };
@@ -243,7 +249,7 @@ VS_API int nvmlDeviceGetMemoryInfo(void *device, struct memory *memory)
 	if (r != SUCCESS)
 		return r;
 	memory->total = vs_sim_get()->total;
-	memory->used = ordinal(index) < 0 ? 0 : vs_books_used(ordinal(index));
+	memory->used = used_here(index) + vs_neighbours_held(index);
 	memory->free = memory->total - memory->used;
 	return SUCCESS;
 }
@@ -279,7 +285,9 @@ struct process_v2 {
 	unsigned int gpu_instance, compute_instance;
 };
 
-static int running(void *device, unsigned int *count, unsigned long long *ret_used)
+enum { LIST_MAX = 256 };
+
+static int running(void *device, unsigned int *count, struct vs_neighbour list[LIST_MAX])
 {
 	int index, r = count ? installed(device, &index) : INVALID_ARGUMENT;
 	unsigned int room;
@@ -287,28 +295,29 @@ static int running(void *device, unsigned int *count, unsigned long long *ret_us
 	if (r != SUCCESS)
 		return r;
 	room = *count;
-	*ret_used = ordinal(index) < 0 ? 0 : vs_books_used(ordinal(index));
-	*count = *ret_used != 0;
+	list[0] = (struct vs_neighbour){(unsigned int)getpid(), used_here(index)};
+	*count = list[0].bytes != 0;
+	*count += vs_neighbours_list(index, list + *count, LIST_MAX - *count);
 	return room < *count ? INSUFFICIENT_SIZE : SUCCESS;
 }
 
 VS_API int nvmlDeviceGetComputeRunningProcesses(void *device, unsigned int *count, struct process *list)
 {
-	unsigned long long used;
-	int r = running(device, count, &used);
+	struct vs_neighbour found[LIST_MAX];
+	int r = running(device, count, found);
 
-	if (r == SUCCESS && *count && list)
-		list[0] = (struct process){(unsigned int)getpid(), used};
+	for (unsigned int i = 0; r == SUCCESS && list && i < *count; i++)
+		list[i] = (struct process){found[i].pid, found[i].bytes};
 	return r;
 }
 
 VS_API int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned int *count, struct process_v2 *list)
 {
-	unsigned long long used;
-	int r = running(device, count, &used);
+	struct vs_neighbour found[LIST_MAX];
+	int r = running(device, count, found);
 
-	if (r == SUCCESS && *count && list)
-		list[0] = (struct process_v2){(unsigned int)getpid(), used, ~0u, ~0u};
+	for (unsigned int i = 0; r == SUCCESS && list && i < *count; i++)
+		list[i] = (struct process_v2){found[i].pid, found[i].bytes, ~0u, ~0u};
 	return r;
 }
 VS_ALIAS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlDeviceGetComputeRunningProcesses_v3);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sim/neighbours.h"
+
 static struct vs_sim sim;
 static struct vs_context primaries[VS_DEVICES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -121,8 +123,52 @@ static void read_visible(void)
 	}
 }
 
+/* "SIZE[,SIZE...]" in bytes, one a card; the last counts for the cards after it. */
+static void numbers(const char *name, uint64_t values[VS_DEVICES])
+{
+	const char *text = getenv(name);
+	uint64_t value = 0;
+	char *end;
+
+	memset(values, 0, VS_DEVICES * sizeof(*values));
+	if (!text || !*text)
+		return;
+	for (int i = 0; i < VS_DEVICES; i++) {
+		if (*text) {
+			bool digits = *text >= '0' && *text <= '9';
+
+			value = digits ? strtoull(text, &end, 10) : 0;
+			if (!digits || (*end && *end != ',') || value >> 50) {
+				say("ignored, not bytes for each card", name);
+				memset(values, 0, VS_DEVICES * sizeof(*values));
+				return;
+			}
+			text = *end ? end + 1 : end;
+		}
+		values[i] = value;
+	}
+}
+
+static uint64_t others(int device, uint64_t used)
+{
+	return vs_neighbours_exchange(sim.physical[device], used);
+}
+
+static void open_neighbours(void)
+{
+	const char *path = getenv("VRAMSIM_SHARE");
+	uint64_t planted[VS_DEVICES];
+
+	numbers("VRAMSIM_OTHERS", planted);
+	if (vs_neighbours_open(planted, VS_DEVICES, path && *path ? path : NULL) < 0)
+		say("cards are not shared, the file cannot be used", path);
+	vs_books_others(others);
+}
+
 static void open_sim(void)
 {
+	uint64_t unseen[VS_DEVICES];
+
 	const char *key = getenv("VRAMSIM_GPU");
 
 	if (!key || !*key) {
@@ -137,10 +183,13 @@ static void open_sim(void)
 	sim.total = (uint64_t)number("VRAMSIM_MEMORY", (long)((uint64_t)sim.gpu->memory_mib << 20), 1, 1L << 50);
 	sim.installed = (int)number("VRAMSIM_COUNT", 1, 1, VS_DEVICES);
 	read_visible();
+	numbers("VRAMSIM_UNSEEN", unseen);
 	for (int i = 0; i < sim.visible; i++) {
-		vs_books_open(i, sim.total, (uint64_t)sim.gpu->context_kib << 10);
+		/* What libraries take past every hook is there from the start: it goes with the context. */
+		vs_books_open(i, sim.total, ((uint64_t)sim.gpu->context_kib << 10) + unseen[sim.physical[i]]);
 		primaries[i] = (struct vs_context){.device = i, .primary = true};
 	}
+	open_neighbours();
 	pthread_atfork(vs_books_hold, vs_books_let, after_fork);
 }
 

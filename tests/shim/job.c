@@ -44,7 +44,9 @@ void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *pointer, int64_
                                                            uint64_t reserved, uint16_t device);
 void _ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(int64_t size, uint64_t allocated, uint64_t reserved,
                                                          uint16_t device);
-extern int mock_calls, mock_contexts, mock_reports, mock_ooms;
+int cudaStreamBeginCapture(void *stream, int mode);
+int cudaStreamEndCapture(void *stream, void **graph);
+extern int mock_calls, mock_contexts, mock_reports, mock_ooms, mock_capturing, mock_asked_in_capture;
 extern __thread int mock_no_context;
 
 #define report     _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE
@@ -94,6 +96,26 @@ API int job_errors(void)
 	errno = 77;
 	report((void *)0x1000, 512, 512, 1 << 21, CUDA(0));
 	CHECK(errno == 77);
+	return 0;
+}
+
+API int job_capture(void)
+{
+	void *a, *graph, *stream = &graph;
+
+	CHECK(cudaMalloc(&a, 1000) == 0);
+	CHECK(cudaStreamBeginCapture(stream, 0) == 0 && cudaStreamBeginCapture(stream, 0) == 0);
+	/* An end that ends nothing, and one of two. */
+	CHECK(cudaStreamEndCapture(NULL, &graph) == 903);
+	CHECK(cudaStreamEndCapture(stream, &graph) == 0 && mock_capturing == 1);
+	for (int i = 0; i < 100; i++) {
+		CHECK(cudaMallocAsync(&a, 4000, stream) == 0);
+		usleep(100); /* what a sample takes here, many times */
+	}
+	CHECK(mock_asked_in_capture == 0);
+	CHECK(cudaStreamEndCapture(stream, &graph) == 0 && !mock_capturing);
+	usleep(10000);
+	CHECK(cudaMalloc(&a, 1000) == 0);
 	return 0;
 }
 

@@ -21,6 +21,8 @@ API int mock_calls;
 API __thread int mock_device;
 API __thread int mock_no_context; /* this thread has none */
 API int mock_contexts;            /* made by calls that need one */
+API int mock_capturing;           /* streams that are captured */
+API int mock_asked_in_capture;    /* questions that would break a capture */
 
 static uint64_t next_address = 0x700000000000;
 static uint64_t live[65536];
@@ -131,8 +133,27 @@ API int cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {
 	if (mock_no_context)
 		return 201;
+	mock_asked_in_capture += mock_capturing > 0;
 	*free_bytes = (size_t)15 << 30;
 	*total = (size_t)16 << 30;
+	return 0;
+}
+
+API int cuStreamBeginCapture_v2(void *stream, int mode)
+{
+	(void)stream;
+	(void)mode;
+	mock_capturing++;
+	return 0;
+}
+
+/* Of the stream NULL nothing is captured here. */
+API int cuStreamEndCapture(void *stream, void **graph)
+{
+	if (!stream)
+		return 903; /* CUDA_ERROR_STREAM_CAPTURE_UNMATCHED */
+	*graph = stream;
+	mock_capturing--;
 	return 0;
 }
 
@@ -184,6 +205,8 @@ API int cuGetProcAddress(const char *base, void **out, int version, uint64_t fla
 
 extern __thread int mock_device, mock_no_context;
 extern int mock_contexts;
+int cuStreamBeginCapture_v2(void *stream, int mode);
+int cuStreamEndCapture(void *stream, void **graph);
 int cuMemAlloc_v2(uint64_t *out, size_t size);
 int cuMemFree_v2(uint64_t address);
 int cuMemAllocAsync(uint64_t *out, size_t size, void *stream);
@@ -245,6 +268,16 @@ API int cudaMalloc3D(struct pitched *out, struct extent extent)
 {
 	out->pitch = (extent.width + 511) / 512 * 512;
 	return cuMemAlloc_v2((uint64_t *)&out->pointer, out->pitch * extent.height * extent.depth);
+}
+
+API int cudaStreamBeginCapture(void *stream, int mode)
+{
+	return cuStreamBeginCapture_v2(stream, mode);
+}
+
+API int cudaStreamEndCapture(void *stream, void **graph)
+{
+	return cuStreamEndCapture(stream, graph);
 }
 
 API int cudaGetDevice(int *device)

@@ -60,7 +60,7 @@ static void pytorch_lines(struct lines *lines, const struct vs_outside *outside)
 	} else if (outside->pool == at->pytorch) {
 		line(lines, "PyTorch", (int64_t)at->pytorch, "tensors in a memory pool of CUDA's (cudaMallocAsync)");
 	} else {
-		line(lines, "PyTorch, reserved", (int64_t)at->pytorch, "its segments do not add up: no split");
+		line(lines, "PyTorch, reserved", (int64_t)at->pytorch, "how it is split is not known");
 	}
 }
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim/sample.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "shim/device.h"
+#include "shim/neighbours.h"
+#include "shim/process.h"
+#include "shim/real.h"
+#include "shim/thread.h"
+
+/* A sample may take a hundredth of the time. Asking who holds what is dearer (it opens files), and holds up a job
+ * that waits for memory: a thousandth. */
+enum { SAMPLE_SHARE = 100, NEIGHBOUR_SHARE = 1000 };
+
+/* Begun calls in the upper half, those not ended in the lower: a value that did not change while the driver was asked
+ * says that no other thread changed anything. */
+static _Atomic uint64_t calls;
+static _Atomic int captures;
+
+/* Of each device. Relaxed throughout: two threads that both think it is time sample twice. */
+static struct {
+	_Atomic bool due;
+	_Atomic uint64_t next_ns;           /* not before */
+	_Atomic uint64_t next_neighbour_ns; /* likewise */
+} pace[VS_MAX_DEVICES];
+
+void vs_sample_call_begins(void)
+{
+	atomic_fetch_add(&calls, ((uint64_t)1 << 32) + 1);
+	vs_thread.in_call = true;
+}
+
+void vs_sample_call_ends(void)
+{
+	vs_thread.in_call = false;
+	atomic_fetch_sub(&calls, 1);
+}
+
+void vs_sample_capture(bool begins)
+{
+	int running = atomic_load(&captures);
+
+	if (begins)
+		atomic_fetch_add(&captures, 1);
+	else
+		while (running > 0 && !atomic_compare_exchange_weak(&captures, &running, running - 1))
+			;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Free bytes of the thread's device, if it has a context and that is on the one meant. Nothing is recorded where
+ * another thread's call came between, for the trace could not say on which side of it the figure belongs. */
+static void sample(struct vs_process *process, int device)
+{
+	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
+	uint64_t before = atomic_load(&calls), started = now_ns(), asked;
+
+	if ((uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
+		return;
+	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
+		return;
+	asked = now_ns();
+	atomic_store_explicit(&pace[device].next_ns, asked + (asked - started) * SAMPLE_SHARE, memory_order_relaxed);
+	if (asked >= atomic_load_explicit(&pace[device].next_neighbour_ns, memory_order_relaxed)) {
+		uint64_t done;
+
+		vs_neighbours_held(device, &event.allocated, &event.reserved);
+		done = now_ns();
+		atomic_store_explicit(&pace[device].next_neighbour_ns, done + (done - asked) * NEIGHBOUR_SHARE,
+		                      memory_order_relaxed);
+	}
+	if (atomic_load(&calls) != before)
+		return;
+	atomic_store_explicit(&pace[device].due, false, memory_order_relaxed);
+	vs_thread_append(process, &event);
+}
+
+void vs_sample_now(struct vs_process *process, int device)
+{
+	if (device < 0 || device >= VS_MAX_DEVICES)
+		return;
+	atomic_store_explicit(&pace[device].next_neighbour_ns, 0, memory_order_relaxed);
+	sample(process, device);
+}
+
+void vs_sample_event(struct vs_process *process, const struct vramshim_event *event)
+{
+	int device = event->device;
+
+	if (device < 0 || device >= VS_MAX_DEVICES)
+		return;
+	if (event->type == VRAMSHIM_CUDA_ALLOC)
+		atomic_store_explicit(&pace[device].due, true, memory_order_relaxed);
+	else if (event->type != VRAMSHIM_TORCH_ALLOC)
+		return;
+	if (atomic_load_explicit(&pace[device].due, memory_order_relaxed) &&
+	    now_ns() >= atomic_load_explicit(&pace[device].next_ns, memory_order_relaxed))
+		sample(process, device);
+}
