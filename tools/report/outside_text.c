@@ -173,6 +173,6 @@ void vs_outside_print(const struct vs_screen *screen, const struct vs_outside_ac
 	if (outside->unsampled)
 		vs_screen_text(
 		    screen, 2,
-		    "  Later this process held %s more; the driver was not asked for the free memory then.",
+		    "  For a moment this process held %s more; the driver was not asked for the free memory then.",
 		    vs_size_format(outside->unsampled, size));
 }
