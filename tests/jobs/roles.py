@@ -74,9 +74,10 @@ def storage_of(tensor):
 
 
 class Roles:
-    def __init__(self, path, aside=False):
-        """`aside`: look in a thread of its own, which a profiler of Python calls does not follow."""
-        self.path, self.aside = path, aside
+    def __init__(self, path, aside=False, after=None):
+        """`aside`: look in a thread of its own, which a profiler of Python calls does not follow. `after` is called
+        with the name of each mark."""
+        self.path, self.aside, self.after = path, aside, after
         self.models, self.optimizers, self.extra = [], [], {}
         self.saved = weakref.WeakSet()
         self.marks = {}
@@ -134,6 +135,8 @@ class Roles:
             self._look(*arguments)
         del arguments  # the frame holds the job's variables
         recorder_mark(name)
+        if self.after:
+            self.after(name)
         self.seconds += time.perf_counter() - started
 
     def _look(self, name, inputs, outputs, caches, frame):

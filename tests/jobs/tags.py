@@ -83,7 +83,7 @@ class Comparison:
 class Zoo:
     """A process that runs jobs one at a time (zoo.py): what takes long to import is imported once."""
 
-    def __init__(self, options, folder, record=True, profile=False):
+    def __init__(self, options, folder, record=True, more=()):
         self.folder, self.tail = folder, options.tail
         folder.mkdir(parents=True, exist_ok=True)
         self.run = pathlib.Path(tempfile.mkdtemp(prefix="run-", dir=folder))
@@ -91,7 +91,7 @@ class Zoo:
         if not record:
             variables["VRAMSHIM_DISABLE"] = "1"
         command = [options.tools / "vramrun", "-o", self.run, "--force", "--simulate", options.gpu, "--"]
-        command += [options.python, HERE / "zoo.py", folder] + ["--profile"] * profile
+        command += [options.python, HERE / "zoo.py", folder, *more]
         self.process = subprocess.Popen(
             command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -172,7 +172,7 @@ class Runner:
         if not options.again:
             zoos.append(Zoo(options, options.keep))
         if options.profiler:
-            zoos += [Zoo(options, options.keep / "plain", False), Zoo(options, options.keep / "profiler", False, True)]
+            zoos += [Zoo(options, options.keep / "plain", False), Zoo(options, options.keep / "profiler", False, ["--profile"])]
         for name in names:
             started = time.monotonic()
             result = {"name": name, "marks": {}, "cut": {}, "profiler": {}}

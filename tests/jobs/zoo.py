@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The jobs that tags are proved on: zoo.py FOLDER [--profile] <JOBS. Small models of real architectures, random
-weights; unmodified code of the frameworks. Knows nothing of how it is run but the marks it writes (roles.py)."""
+"""The jobs that tags are proved on: zoo.py FOLDER [--profile] [--snapshots all|python] <JOBS. Small models of real
+architectures, random weights; unmodified code of the frameworks. Knows nothing of how it is run but the marks it writes
+(roles.py)."""
 import argparse
 import contextlib
 import importlib
@@ -25,6 +26,34 @@ def jobs():
     for name in MODULES:
         found.update(importlib.import_module(name).JOBS)
     return found
+
+
+class AsTruth:
+    """What the jobs of job.py take, before the same marks."""
+
+    def __init__(self, roles):
+        self.roles = roles
+
+    def mark(self, name, model=None, optimizer=None, inputs=()):
+        if model is not None and not self.roles.models:
+            self.roles.watch(model, optimizers=[optimizer])
+        self.roles.mark(name, inputs=inputs)
+
+    def write(self):
+        self.roles.write()
+
+
+def ordinary():
+    """The jobs of job.py, as `run:NAME`."""
+    import job
+
+    return {f"run:{name}": lambda roles, run=run: run(AsTruth(roles)) for name, run in job.JOBS.items()}
+
+
+def record(stacks, folder):
+    """PyTorch's own recording, and what writes its snapshot at each mark."""
+    torch.cuda.memory._record_memory_history(stacks=stacks, max_entries=1 << 20)
+    return lambda mark: torch.cuda.memory._dump_snapshot(str(folder / f"{mark}.pickle"))
 
 
 def categories(profile):
@@ -62,10 +91,13 @@ def categories(profile):
     return found
 
 
-def run(name, path, profiled):
+def run(name, folder, profiled, snapshots):
     torch.manual_seed(0)
-    job = jobs()[name]
-    roles = Roles(path, aside=profiled)
+    job = {**jobs(), **ordinary()}[name]
+    if name == "run:llama-expandable":
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+    after = record(snapshots, folder) if snapshots else None
+    roles = Roles(folder / "truth.json", aside=profiled, after=after)
     profile = contextlib.nullcontext()
     if profiled:
         profile = torch.profiler.profile(
@@ -87,14 +119,14 @@ def run(name, path, profiled):
     )
 
 
-def child(name, folder, profiled):
+def child(name, folder, options):
     output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.alarm(LIMIT)
     try:
-        run(name, folder / "truth.json", profiled)
+        run(name, folder, options.profile, options.snapshots)
     except BaseException:
         traceback.print_exc()
         return 1
@@ -107,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--profile", action="store_true", help="under torch.profiler, which then says its categories too")
+    parser.add_argument("--snapshots", choices=["all", "python"], help="PyTorch's own snapshot at each mark, these stacks")
     options = parser.parse_args()
     jobs()
     for line in sys.stdin:
@@ -117,7 +150,7 @@ def main():
         sys.stdout.flush()
         pid = os.fork()
         if not pid:
-            status = child(name, folder, options.profile)
+            status = child(name, folder, options)
             sys.stdout.flush()
             sys.stderr.flush()
             if status:
