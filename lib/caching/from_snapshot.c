@@ -79,8 +79,8 @@ static void copy_settings(const struct vs_snapshot *snapshot, struct vs_caching_
 	const struct vs_snapshot_settings *told = &snapshot->settings;
 	const char *where;
 
-	/* Pools in the events came with 2.11. */
-	vs_caching_defaults(settings, snapshot->has_pools ? 211 : 206);
+	/* 2.15 has the pool in its events, 2.11 does not; finer than that a layout does not tell. */
+	vs_caching_defaults(settings, snapshot->has_pools ? 215 : 211);
 	if (!told->present)
 		return;
 	/* The text has what the fields lack; where both tell, the fields are what was in force. */

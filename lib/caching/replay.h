@@ -86,6 +86,10 @@ int vs_replay_baseline(const struct vs_replay_recording *recording, struct vs_re
 /* Accepts NULL. */
 void vs_replay_program_free(struct vs_replay_program *program);
 
+/* Set the recording's version to one whose rules reproduce it, or come nearest: the one it has if that will do, else
+ * the newest. As vs_replay_baseline(). */
+int vs_replay_find_version(struct vs_replay_recording *recording);
+
 struct vs_replay_card {
 	uint64_t total;   /* bytes: sets fractions and the room of expandable segments */
 	uint64_t outside; /* bytes of it that others take: the context, libraries, other processes */
@@ -93,6 +97,7 @@ struct vs_replay_card {
 
 struct vs_replay_outcome {
 	struct vs_caching_stats stats;
+	size_t last_refused;   /* event of the recording; SIZE_MAX: none */
 	bool refused;          /* at least once: stats.ooms tells how often. About the first time: */
 	size_t refused_event;  /* of the recording */
 	uint64_t refused_size; /* what was asked for */

@@ -206,6 +206,7 @@ static void note_refusal(struct run *run, const struct vs_op *op, bool stop)
 	uint64_t releasable;
 
 	outcome->stopped |= stop;
+	outcome->last_refused = op->event;
 	if (outcome->refused)
 		return;
 	outcome->refused = true;
@@ -322,7 +323,7 @@ static int open_run(struct run *run, const struct vs_caching_settings *settings,
 int vs_replay_scenario(const struct vs_replay_program *program, const struct vs_caching_settings *settings,
                        const struct vs_replay_card *card, struct vs_replay_outcome *ret_outcome)
 {
-	struct vs_replay_outcome outcome = {.refused_event = SIZE_MAX};
+	struct vs_replay_outcome outcome = {.refused_event = SIZE_MAX, .last_refused = SIZE_MAX};
 	struct run run = {.program = program, .outcome = &outcome};
 	int r;
 

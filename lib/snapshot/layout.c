@@ -5,11 +5,13 @@
  *               bare list of segments (torch.cuda.memory_snapshot)
  *   2.1, 2.2    `frames` on blocks and segments, `is_expandable`, `segment_pool_id`; events have no time
  *   2.3 on      `time_us`, `allocator_settings`; then `external_annotations`, `compile_context`,
- *   2.11 on     `pool_id` and `user_metadata` on events
+ *   2.11 on     `user_metadata` on events; 2.15 `pool_id` as well
  * A key that is absent keeps its default, a key that is unknown is skipped.
  */
 #include "snapshot/layout.h"
 
+#include "base/hash.h"
+#include "base/u64map.h"
 #include "snapshot/grow.h"
 
 #include <stdio.h>
@@ -27,6 +29,7 @@ struct reader {
 	struct vs_snapshot_error *error;
 	size_t segment_capacity, block_capacity, event_capacity, stack_capacity, frame_capacity;
 	size_t stack_frame_count, stack_frame_capacity;
+	struct vs_u64map frames_by_hash, stacks_by_hash; /* PyTorch writes equal ones again and again */
 };
 
 /* vs_pickle_visit() of a container that has been read and must not be read again. */
@@ -247,10 +250,72 @@ static const struct field frame_fields[] = {
     {0},
 };
 
+static uint64_t hash_text(const char *text)
+{
+	return vs_hash(text, strlen(text), 0);
+}
+
+/* The next place to look where two hash alike. 0 is no key. */
+static uint64_t next_key(uint64_t key)
+{
+	return key + 1 ? key + 1 : 1;
+}
+
+static int unique_frame(struct reader *r, const struct vs_snapshot_frame *frame, uint32_t *ret_index)
+{
+	struct vs_snapshot *s = r->snapshot;
+	uint64_t key = next_key(vs_hash_fold(hash_text(frame->file) ^ frame->line, hash_text(frame->function) | 1));
+
+	for (; vs_u64map_get(&r->frames_by_hash, key, ret_index); key = next_key(key)) {
+		const struct vs_snapshot_frame *known = &s->frames[*ret_index];
+
+		if (known->line == frame->line && !strcmp(known->file, frame->file) &&
+		    !strcmp(known->function, frame->function))
+			return 0;
+	}
+	if (s->frame_count >= SEEN - 1)
+		return fail(r, -EOVERFLOW, "too many stack frames", NULL);
+	if (vs_grow(&s->frames, s->frame_count, &r->frame_capacity, sizeof(*s->frames)) < 0 ||
+	    vs_u64map_put(&r->frames_by_hash, key, (uint32_t)s->frame_count) < 0)
+		return no_memory(r);
+	*ret_index = (uint32_t)s->frame_count;
+	s->frames[s->frame_count++] = *frame;
+	return 0;
+}
+
+/* The stack of the last `count` frames read, which are given back where it is known. `frames` of a stack are an
+ * offset until all are read: the array moves as it grows. */
+static int unique_stack(struct reader *r, size_t count, uint32_t *ret_stack)
+{
+	struct vs_snapshot *s = r->snapshot;
+	size_t first = r->stack_frame_count - count;
+	uint64_t key = next_key(vs_hash(r->owned->stack_frames + first, count * sizeof(uint32_t), 0));
+
+	for (; vs_u64map_get(&r->stacks_by_hash, key, ret_stack); key = next_key(key)) {
+		const struct vs_snapshot_stack *known = &s->stacks[*ret_stack];
+		size_t offset = (size_t)(uintptr_t)known->frames / sizeof(uint32_t);
+
+		if (known->count == count && !memcmp(r->owned->stack_frames + offset, r->owned->stack_frames + first,
+		                                     count * sizeof(uint32_t))) {
+			r->stack_frame_count = first;
+			return 0;
+		}
+	}
+	if (s->stack_count >= SEEN - 1)
+		return fail(r, -EOVERFLOW, "too many stacks", NULL);
+	if (vs_grow(&s->stacks, s->stack_count, &r->stack_capacity, sizeof(*s->stacks)) < 0 ||
+	    vs_u64map_put(&r->stacks_by_hash, key, (uint32_t)s->stack_count) < 0)
+		return no_memory(r);
+	*ret_stack = (uint32_t)s->stack_count;
+	s->stacks[s->stack_count++] = (struct vs_snapshot_stack){
+	    .frames = (const uint32_t *)(uintptr_t)(first * sizeof(uint32_t)), .count = (uint32_t)count};
+	return 0;
+}
+
 static int read_frame(struct reader *r, vs_pickle_value value, uint32_t *ret_index)
 {
 	uint32_t *visit = vs_pickle_visit(r->pickle, value);
-	struct vs_snapshot *s = r->snapshot;
+	struct vs_snapshot_frame frame = {.file = "", .function = ""};
 	int e;
 
 	if (visit && (*visit == SEEN || vs_pickle_type(value) != VS_PICKLE_DICT))
@@ -259,26 +324,20 @@ static int read_frame(struct reader *r, vs_pickle_value value, uint32_t *ret_ind
 		*ret_index = *visit - 1;
 		return 0;
 	}
-	if (s->frame_count >= SEEN - 1)
-		return fail(r, -EOVERFLOW, "too many stack frames", NULL);
-	if (vs_grow(&s->frames, s->frame_count, &r->frame_capacity, sizeof(*s->frames)) < 0)
-		return no_memory(r);
-	s->frames[s->frame_count] = (struct vs_snapshot_frame){.file = "", .function = ""};
-	e = read_dict(r, value, frame_fields, &s->frames[s->frame_count]);
-	if (e < 0)
-		return e;
-	*ret_index = (uint32_t)s->frame_count++;
-	*visit = *ret_index + 1;
-	return 0;
+	e = read_dict(r, value, frame_fields, &frame);
+	if (e == 0)
+		e = unique_frame(r, &frame, ret_index);
+	if (e == 0)
+		*visit = *ret_index + 1;
+	return e;
 }
 
-/* `frames` of a stack are an offset until all are read: the array moves as it grows. */
 static int read_stack(struct reader *r, vs_pickle_value list, uint32_t *ret_stack)
 {
 	uint32_t *visit = vs_pickle_visit(r->pickle, list);
-	struct vs_snapshot *s = r->snapshot;
 	const vs_pickle_value *items;
-	size_t count, first = r->stack_frame_count;
+	size_t count;
+	int e = 0;
 
 	*ret_stack = 0;
 	if (vs_pickle_type(list) != VS_PICKLE_LIST || !vs_pickle_items(r->pickle, list, &items, &count) || !count)
@@ -289,11 +348,8 @@ static int read_stack(struct reader *r, vs_pickle_value list, uint32_t *ret_stac
 		*ret_stack = *visit - 1;
 		return 0;
 	}
-	if (s->stack_count >= SEEN - 1)
-		return fail(r, -EOVERFLOW, "too many stacks", NULL);
 	for (size_t i = 0; i < count; i++) {
 		uint32_t frame = 0;
-		int e;
 
 		if (vs_grow(&r->owned->stack_frames, r->stack_frame_count, &r->stack_frame_capacity,
 		            sizeof(uint32_t)) < 0)
@@ -303,13 +359,10 @@ static int read_stack(struct reader *r, vs_pickle_value list, uint32_t *ret_stac
 			return e;
 		r->owned->stack_frames[r->stack_frame_count++] = frame;
 	}
-	if (vs_grow(&s->stacks, s->stack_count, &r->stack_capacity, sizeof(*s->stacks)) < 0)
-		return no_memory(r);
-	s->stacks[s->stack_count].frames = (const uint32_t *)(uintptr_t)(first * sizeof(uint32_t));
-	s->stacks[s->stack_count].count = (uint32_t)count;
-	*ret_stack = (uint32_t)s->stack_count++;
-	*visit = *ret_stack + 1;
-	return 0;
+	e = unique_stack(r, count, ret_stack);
+	if (e == 0)
+		*visit = *ret_stack + 1;
+	return e;
 }
 
 struct raw_block {
@@ -607,6 +660,8 @@ int vs_snapshot_layout(struct vs_pickle *pickle, struct vs_snapshot_owned *owned
 	s->settings.text = "";
 	s->settings.max_split_size = VS_SNAPSHOT_UNSET;
 	e = read_root(&r);
+	vs_u64map_release(&r.frames_by_hash);
+	vs_u64map_release(&r.stacks_by_hash);
 	if (e < 0)
 		return e;
 	for (size_t i = 1; i < s->stack_count; i++) {

@@ -80,7 +80,7 @@ struct vs_snapshot_event {
 	uint64_t size;    /* alloc, free: as requested; segments: as CUDA gave; OOM: the rounded request */
 	uint64_t stream;
 	uint64_t time_us;             /* Unix time; 0 where the layout has none */
-	struct vs_snapshot_pool pool; /* {VS_SNAPSHOT_UNSET, ...} before torch 2.11 */
+	struct vs_snapshot_pool pool; /* {VS_SNAPSHOT_UNSET, ...} up to torch 2.11 */
 	uint32_t stack;
 	const char *category; /* not PyTorch's: set by other tools, and by ours */
 	const char *compile_context;

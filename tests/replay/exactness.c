@@ -4,6 +4,8 @@
  *
  *   exactness [--total BYTES] [--outside BYTES] [--version N] [--fraction F] [--expect-peak BYTES] FILE...
  *
+ * Without --version it is found from the recording itself.
+ *
  * With --total and --outside the recorded program also runs freely on a card of that size: its refusals, its
  * reserved peak and its final segments must come out as recorded. Exit status 0 where every row is exact.
  */
@@ -92,6 +94,8 @@ static int replay_device(const char *path, const struct vs_snapshot *snapshot, i
 	if (options->settings &&
 	    vs_caching_parse_settings(options->settings, &recording.recording.settings, &where) < 0)
 		return -EINVAL;
+	if (!options->version && vs_replay_find_version(&recording.recording) < 0)
+		return -ENOMEM;
 	start = seconds();
 	if (vs_replay_baseline(&recording.recording, &e, &program) < 0)
 		return -ENOMEM;

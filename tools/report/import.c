@@ -275,6 +275,11 @@ static int import_event(struct importer *im, struct device *d, int device, size_
 		on_free(im, d, device, event->address, stack);
 		return 0;
 	case VS_REPLAY_OOM:
+		if (event->address) /* free bytes of the card, as PyTorch was told just before */
+			append(im,
+			       &(struct vramshim_event){
+			           .type = VRAMSHIM_MEMINFO, .device = (int16_t)device, .size = event->address},
+			       0);
 		append(im,
 		       &(struct vramshim_event){.type = VRAMSHIM_TORCH_OOM,
 		                                .device = (int16_t)device,
@@ -302,8 +307,10 @@ static int import_device(struct importer *im, int device)
 	if (r < 0)
 		return r;
 	sizes = calloc(d.recording.recording.event_count + 1, sizeof(*sizes));
+	r = sizes ? vs_replay_find_version(&d.recording.recording) : -ENOMEM;
 	d.recording.recording.block_sizes = sizes;
-	r = sizes ? vs_replay_baseline(&d.recording.recording, &exactness, NULL) : -ENOMEM;
+	if (r == 0)
+		r = vs_replay_baseline(&d.recording.recording, &exactness, NULL);
 	im->started = false;
 	if (r == 0)
 		r = import_start(im, &d, device);

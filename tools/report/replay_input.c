@@ -57,6 +57,9 @@ static int open_snapshot(const char *path, const struct vs_replay_choice *choice
 	input->snapshot = true;
 	input->rank = -1;
 	input->recording = input->snapshot_recording.recording;
+	/* What is wrong with it, the replay itself says. */
+	if (!choice->version)
+		vs_replay_find_version(&input->recording);
 	return 0;
 }
 
