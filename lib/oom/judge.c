@@ -55,8 +55,12 @@ enum vs_oom_cause vs_oom_judge(const struct vs_oom *oom)
 	const uint64_t *n = oom->numbers;
 	bool request = vs_oom_knows(oom, VS_OOM_REQUEST), total = vs_oom_knows(oom, VS_OOM_TOTAL);
 	bool limit = vs_oom_knows(oom, VS_OOM_LIMIT);
-	/* JAX and TensorFlow tell their pool's size, not the card's. */
+	/* JAX and TensorFlow tell their pool's size, not the card's; a PyTorch snapshot neither: then it is at least
+	 * what PyTorch has and could have. */
 	uint64_t room = total ? n[VS_OOM_TOTAL] : limit ? n[VS_OOM_LIMIT] : 0;
+
+	if (!room && vs_oom_knows(oom, VS_OOM_RESERVED) && vs_oom_knows(oom, VS_OOM_FREE))
+		room = n[VS_OOM_RESERVED] + n[VS_OOM_FREE];
 
 	if (oom->absurd || (request && total && n[VS_OOM_REQUEST] > n[VS_OOM_TOTAL]))
 		return VS_OOM_CAUSE_REQUEST;
@@ -69,7 +73,8 @@ enum vs_oom_cause vs_oom_judge(const struct vs_oom *oom)
 		return VS_OOM_CAUSE_FRAGMENTATION;
 	if (vs_oom_knows(oom, VS_OOM_SHORTFALL)) {
 		uint64_t others = vs_oom_knows(oom, VS_OOM_OTHERS) ? n[VS_OOM_OTHERS] : 0;
-		if (others && others >= n[VS_OOM_SHORTFALL])
+		uint64_t least = oom->others_inferred ? OUTSIDE_ORDINARY + 1 : 1;
+		if (others >= least && others >= n[VS_OOM_SHORTFALL])
 			return VS_OOM_CAUSE_OTHER_PROCESS;
 		if (at_least(oom, VS_OOM_OUTSIDE, OUTSIDE_ORDINARY + 1) && n[VS_OOM_OUTSIDE] >= n[VS_OOM_SHORTFALL])
 			return VS_OOM_CAUSE_OUTSIDE;

@@ -22,7 +22,7 @@ enum vs_oom_number {
 	VS_OOM_PRIVATE,     /* ... of it, free in private pools (CUDA graphs): for those alone */
 	VS_OOM_LIMIT,       /* the process may not reserve more than this */
 	VS_OOM_OWN,         /* all that this process holds on the card */
-	VS_OOM_OTHERS,      /* ... that other processes, which are named, hold */
+	VS_OOM_OTHERS,      /* ... that other processes hold: named ones, or what is left of the used bytes */
 	VS_OOM_OUTSIDE,     /* on the card beyond the reserve, but for OTHERS: context, libraries, who knows */
 	VS_OOM_SHORTFALL,   /* request - free - unallocated, or 0 */
 	VS_OOM_NUMBERS
@@ -33,16 +33,18 @@ enum vs_oom_source {
 	VS_OOM_PYTORCH_REJECTED,  /* refused before the driver was asked: above the process's own limit */
 	VS_OOM_PYTORCH_ADDRESSES, /* address space for expandable segments ran out, not memory */
 	VS_OOM_XLA,               /* JAX, TensorFlow */
-	VS_OOM_CUDA,              /* CUDA or a library on it, without numbers */
+	VS_OOM_CUDA,              /* CUDA or a library on it; of an error's text alone, without numbers */
+	VS_OOM_PLAIN,             /* CUDA, in a process without PyTorch: ALLOCATED is what it holds from CUDA */
 };
 
 struct vs_oom {
 	enum vs_oom_source source;
 	uint64_t numbers[VS_OOM_NUMBERS]; /* VS_OOM_UNKNOWN where there is none */
 	unsigned other_processes;         /* named */
-	bool own_guessed; /* a named process is taken for this one: seen from a container, pids differ */
-	bool expandable;  /* expandable segments are known to be on */
-	bool absurd;      /* more than 2^60 bytes were asked for */
+	bool others_inferred; /* OTHERS is what is used and not known to be this process's: some of it may be */
+	bool own_guessed;     /* a named process is taken for this one: seen from a container, pids differ */
+	bool expandable;      /* expandable segments are known to be on */
+	bool absurd;          /* more than 2^60 bytes were asked for */
 };
 
 enum vs_oom_cause {

@@ -15,15 +15,23 @@ enum vs_oom_answer vs_oom_enough(const struct vs_oom *oom, uint64_t saves)
 	return saves + n[VS_OOM_FREE] >= n[VS_OOM_REQUEST] ? VS_OOM_YES : VS_OOM_MAYBE;
 }
 
-static struct vs_oom_remedy *add(struct vs_oom_remedies *remedies, const char *name, const char *what)
+struct vs_oom_remedy *vs_oom_remedy_add(struct vs_oom_remedies *remedies, const char *name, const char *what)
 {
 	struct vs_oom_remedy *remedy = &remedies->list[remedies->count];
 
 	if (remedies->count == VS_OOM_REMEDIES_MAX)
-		return &remedies->list[VS_OOM_REMEDIES_MAX - 1];
+		return NULL;
 	remedies->count++;
 	*remedy = (struct vs_oom_remedy){name, what, VS_OOM_UNKNOWN, VS_OOM_MAYBE, VS_OOM_STATED};
 	return remedy;
+}
+
+/* There is room for all below. */
+static struct vs_oom_remedy *add(struct vs_oom_remedies *remedies, const char *name, const char *what)
+{
+	struct vs_oom_remedy *remedy = vs_oom_remedy_add(remedies, name, what);
+
+	return remedy ? remedy : &remedies->list[VS_OOM_REMEDIES_MAX - 1];
 }
 
 static void saves(const struct vs_oom *oom, struct vs_oom_remedy *remedy, uint64_t bytes)
@@ -33,12 +41,31 @@ static void saves(const struct vs_oom *oom, struct vs_oom_remedy *remedy, uint64
 	remedy->evidence = VS_OOM_ESTIMATED;
 }
 
+static void take(const struct vs_oom *oom, struct vs_oom_remedy *remedy, enum vs_oom_number number)
+{
+	if (vs_oom_knows(oom, number))
+		saves(oom, remedy, oom->numbers[number]);
+}
+
 /* What expandable segments can gain at most is what is reserved and not allocated. */
 static void expandable(const struct vs_oom *oom, struct vs_oom_remedies *remedies)
 {
 	struct vs_oom_remedy *remedy;
 
-	if (!vs_oom_knows(oom, VS_OOM_UNALLOCATED) || oom->source == VS_OOM_XLA || oom->expandable)
+	if (!vs_oom_knows(oom, VS_OOM_UNALLOCATED) || oom->source == VS_OOM_XLA || oom->source == VS_OOM_PLAIN)
+		return;
+	/* PyTorch gives back what it has cached for its own requests alone. */
+	if (oom->source == VS_OOM_CUDA) {
+		if (oom->numbers[VS_OOM_UNALLOCATED])
+			take(oom,
+			     add(remedies, "empty_cache",
+			         "torch.cuda.empty_cache() before this call, or a memory fraction that leaves room "
+			         "for it "
+			         "(torch.cuda.set_per_process_memory_fraction)"),
+			     VS_OOM_UNALLOCATED);
+		return;
+	}
+	if (oom->expandable)
 		return;
 	remedy =
 	    add(remedies, "expandable_segments",
@@ -46,12 +73,6 @@ static void expandable(const struct vs_oom *oom, struct vs_oom_remedies *remedie
 	saves(oom, remedy, oom->numbers[VS_OOM_UNALLOCATED]);
 	if (vs_oom_knows(oom, VS_OOM_SHORTFALL))
 		remedy->enough = oom->numbers[VS_OOM_SHORTFALL] ? VS_OOM_NO : VS_OOM_YES;
-}
-
-static void take(const struct vs_oom *oom, struct vs_oom_remedy *remedy, enum vs_oom_number number)
-{
-	if (vs_oom_knows(oom, number))
-		saves(oom, remedy, oom->numbers[number]);
 }
 
 /* The shares are those of the articles that teach this: checkpointing saves 70 % of the activations at 20 to 30 % of
@@ -72,15 +93,23 @@ static void in_job(const struct vs_oom *oom, const struct vs_oom_job *job, struc
 {
 	const uint64_t *tags = job->tags;
 	uint64_t activations = tags[VS_TAG_ACTIVATIONS], trained = tags[VS_TAG_GRADIENTS] + tags[VS_TAG_OPTIMIZER];
+	/* What grows with the batch; a model's own buffers for it are few. */
+	uint64_t by_batch = activations + tags[VS_TAG_OUTPUTS] + tags[VS_TAG_INPUTS];
 	uint64_t moments = tags[VS_TAG_OPTIMIZER] - job->details[VS_DETAIL_OPTIMIZER_MASTER];
 	/* Where checkpointing is on already, the backward recomputes. */
 	bool checkpointing = job->details[VS_DETAIL_ACTIVATIONS_RECOMPUTED];
 	bool lora = trained < tags[VS_TAG_WEIGHTS] / 10;
 	uint64_t quantized = job->parameters * NF4_SIXTEENTHS / 16;
 
-	gain(oom, remedies, "half_the_batch",
-	     "half the batch, made up for by gradient accumulation (which by itself saves nothing)",
-	     (activations + tags[VS_TAG_OUTPUTS] + tags[VS_TAG_INPUTS]) / 2);
+	if (job->batch > 1)
+		gain(oom, remedies, "batch_1",
+		     "batch 1, made up for by gradient accumulation (which by itself saves nothing)",
+		     by_batch / job->batch * (job->batch - 1));
+	else if (!job->batch)
+		gain(oom, remedies, "half_the_batch",
+		     "half the batch, made up for by gradient accumulation (which by itself saves nothing); batch 1 "
+		     "saves more",
+		     by_batch / 2);
 	if (!checkpointing)
 		gain(oom, remedies, "checkpointing",
 		     "activation checkpointing (model.gradient_checkpointing_enable()), for 20 to 30 % of the time",
@@ -118,7 +147,7 @@ static void stated(struct vs_oom_remedies *remedies)
 	add(remedies, "8bit_optimizer", "an 8-bit optimizer: 2 bytes of moments a parameter instead of 8");
 }
 
-static void largest_first(struct vs_oom_remedies *remedies)
+void vs_oom_remedies_sort(struct vs_oom_remedies *remedies)
 {
 	struct vs_oom_remedy *list = remedies->list;
 
@@ -173,9 +202,12 @@ void vs_oom_remedies(const struct vs_oom *oom, enum vs_oom_cause cause, const st
 		expandable(oom, &remedies);
 	if (job && cause != VS_OOM_CAUSE_LIMIT)
 		in_job(oom, job, &remedies);
+	else if (oom->source == VS_OOM_PLAIN)
+		add(&remedies, "ask_for_less",
+		    "ask for less, give back earlier what is not needed, or take a larger card");
 	else if (cause == VS_OOM_CAUSE_FULL || cause == VS_OOM_CAUSE_UNKNOWN)
 		stated(&remedies);
 	if (job)
-		largest_first(&remedies);
+		vs_oom_remedies_sort(&remedies);
 	*ret_remedies = remedies;
 }

@@ -6,9 +6,25 @@
 #include "shim/cuda_hooks.h"
 #include "shim/device.h"
 #include "shim/export.h"
+#include "shim/modules.h"
 #include "shim/record.h"
 #include "shim/sample.h"
 #include "shim/thread.h"
+
+/* Device memory, and there was none. */
+static bool is_refusal(const struct vs_call *call)
+{
+	return call->result == VS_CUDA_OUT_OF_MEMORY && call->event.memory != VRAMSHIM_MEMORY_PINNED &&
+	       call->event.memory != VRAMSHIM_MEMORY_RESERVED;
+}
+
+/* PyTorch's caching allocator gives back what it has cached and tries again; where that does not help, it reports the
+ * error itself (torch_hooks.c). It never asks for stream-ordered memory: another allocator of the same library does,
+ * and reports nothing. */
+static bool is_repeated(const struct vs_call *call)
+{
+	return call->event.memory != VRAMSHIM_MEMORY_POOL && vs_modules_holds("libc10_cuda.so", call->caller);
+}
 
 static void allocated(struct vs_call *call, enum vramshim_memory memory, uint64_t address, uint64_t size)
 {
@@ -17,6 +33,10 @@ static void allocated(struct vs_call *call, enum vramshim_memory memory, uint64_
 	if (call->result) {
 		call->event.type = VRAMSHIM_CUDA_FAIL;
 		call->event.result = call->result;
+		if (is_refusal(call)) {
+			vs_record_refusal(call->entry, &call->event, is_repeated(call));
+			return;
+		}
 	} else {
 		/* A request for nothing succeeds with NULL. */
 		if (!address)
@@ -81,7 +101,7 @@ void vs_call_capture_ended(const struct vs_call *call)
 	int export params                                                                                            \
 	{                                                                                                            \
 		int(*real) params = vs_real_entry(VS_ENTRY_##export);                                                \
-		struct vs_call call = {.entry = VS_ENTRY_##export};                                                  \
+		struct vs_call call = {.entry = VS_ENTRY_##export, .caller = __builtin_return_address(0)};           \
                                                                                                                      \
 		if (!real)                                                                                           \
 			return VS_CUDA_NOT_INITIALIZED;                                                              \

@@ -15,7 +15,8 @@
 struct vs_call {
 	struct vramshim_event event;
 	enum vs_entry entry;
-	int result; /* the real call's, once it has returned */
+	const void *caller; /* where the call returns to */
+	int result;         /* the real call's, once it has returned */
 };
 
 /* After an allocating call: an allocation of `size` bytes at `address`, or, by call->result, a failure. */

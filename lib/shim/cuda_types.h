@@ -39,6 +39,8 @@ struct vs_cuda_ipc_handle { /* cudaIpcMemHandle_t and CUipcMemHandle, passed by 
 
 /* cudaErrorInitializationError and CUDA_ERROR_NOT_INITIALIZED share this number: what a call returns
  * when no CUDA library is loaded behind us. */
+/* CUDA_ERROR_* and cudaError* */
+#define VS_CUDA_OUT_OF_MEMORY   2
 #define VS_CUDA_NOT_INITIALIZED 3
 
 /* CU_GET_PROC_ADDRESS_* and cudaEnable*: which flavour of the default stream an entry point serves. */

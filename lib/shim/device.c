@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "shim/cuda_types.h"
 #include "shim/device.h"
 #include "shim/facts.h"
 #include "shim/process.h"
@@ -63,20 +65,22 @@ int vs_device_free(uint64_t *ret_bytes)
 
 void vs_device_seen(struct vs_process *process, const struct vramshim_event *event)
 {
+	bool refused = event->type == VRAMSHIM_TORCH_OOM ||
+	               (event->type == VRAMSHIM_CUDA_FAIL && event->result == VS_CUDA_OUT_OF_MEMORY);
+	bool first = false;
 	uint64_t bit;
 
 	if (event->device >= VS_MAX_DEVICES)
 		return;
-	if (event->type == VRAMSHIM_TORCH_OOM)
-		vs_sample_now(process, event->device);
-	if (event->type != VRAMSHIM_CUDA_ALLOC && event->type != VRAMSHIM_TORCH_ALLOC)
-		return;
-	bit = (uint64_t)1 << event->device;
-	if (atomic_load_explicit(&process->devices_seen, memory_order_relaxed) & bit ||
-	    atomic_fetch_or(&process->devices_seen, bit) & bit) {
-		vs_sample_event(process, event);
-		return;
+	if (refused || event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_TORCH_ALLOC) {
+		bit = (uint64_t)1 << event->device;
+		first = !(atomic_load_explicit(&process->devices_seen, memory_order_relaxed) & bit) &&
+		        !(atomic_fetch_or(&process->devices_seen, bit) & bit);
 	}
-	vs_facts_device(process, event->device);
-	vs_sample_now(process, event->device);
+	if (first)
+		vs_facts_device(process, event->device);
+	if (first || refused)
+		vs_sample_now(process, event->device);
+	else if (event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_TORCH_ALLOC)
+		vs_sample_event(process, event);
 }

@@ -138,6 +138,13 @@ void vs_modules_record(struct vs_process *process)
 	dl_iterate_phdr(record, &scan);
 }
 
+static bool is_named(const struct dl_phdr_info *info, const char *name)
+{
+	const char *base = strrchr(info->dlpi_name, '/');
+
+	return base && !strncmp(base + 1, name, strlen(name));
+}
+
 struct search {
 	const char *name;
 	char *path;
@@ -148,10 +155,9 @@ struct search {
 static int match(struct dl_phdr_info *info, size_t size, void *data)
 {
 	struct search *search = data;
-	const char *base = strrchr(info->dlpi_name, '/');
 
 	(void)size;
-	if (!base || strncmp(base + 1, search->name, strlen(search->name)) || strlen(info->dlpi_name) >= search->size)
+	if (!is_named(info, search->name) || strlen(info->dlpi_name) >= search->size)
 		return 0;
 	strcpy(search->path, info->dlpi_name);
 	search->found = 1;
@@ -164,4 +170,30 @@ int vs_modules_find(const char *name, char *path, unsigned long size)
 
 	dl_iterate_phdr(match, &search);
 	return search.found ? 0 : -ENOENT;
+}
+
+struct holder {
+	const char *name;
+	uint64_t address;
+};
+
+static int holds(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct holder *holder = data;
+
+	(void)size;
+	for (int i = 0; is_named(info, holder->name) && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+
+		if (part->p_type == PT_LOAD && holder->address - info->dlpi_addr - part->p_vaddr < part->p_memsz)
+			return 1;
+	}
+	return 0;
+}
+
+bool vs_modules_holds(const char *name, const void *address)
+{
+	struct holder holder = {name, (uintptr_t)address};
+
+	return dl_iterate_phdr(holds, &holder);
 }

@@ -34,7 +34,9 @@ static const char *const names[] = {"PATH", "HOME",    "LANG",     "LC_ALL",    
 
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
-static char *program; /* NULL: off */
+static char within[] = "--within=1500"; /* milliseconds of WAIT_NS_MAX, to which starting it adds */
+static char *program;                   /* NULL: off */
+static bool uncached;
 static char *variables[NAMES + 1];
 
 void vs_oom_report_prepare(void)
@@ -42,6 +44,7 @@ void vs_oom_report_prepare(void)
 	const char *path = getenv("VRAMSHIM_REPORT"), *mode = getenv("VRAMSHIM_OOM");
 	size_t count = 0;
 
+	uncached = getenv("PYTORCH_NO_CUDA_MEMORY_CACHING"); /* PyTorch does not look at its value */
 	if (!path || path[0] != '/' || (mode && !strcmp(mode, "quiet")))
 		return;
 	/* Copied now: later the job may be changing its environment at the same moment. Never freed. */
@@ -54,30 +57,38 @@ void vs_oom_report_prepare(void)
 	program = strdup(path);
 }
 
-/* Whether this one is to be told. Relaxed: two threads at once may both be, that is all. */
-static int wanted(uint32_t stack)
+bool vs_oom_report_uncached(void)
 {
-	static _Atomic int64_t last; /* seconds, 0: none yet */
-	static _Atomic uint32_t last_stack;
-	static _Atomic int reports;
+	return uncached;
+}
+
+/* Whether this one is to be told. Relaxed: two threads at once may both be, that is all. */
+static int wanted(enum vs_oom_of of, uint32_t stack)
+{
+	static struct told {
+		_Atomic int64_t last; /* seconds, 0: none yet */
+		_Atomic uint32_t stack;
+		_Atomic int reports;
+	} all[VS_OOM_OF_COUNT];
+	struct told *told = &all[of];
 	struct timespec now;
 
 	if (!program)
 		return 0;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	int64_t before = atomic_load_explicit(&last, memory_order_relaxed);
+	int64_t before = atomic_load_explicit(&told->last, memory_order_relaxed);
 	if (before && (now.tv_sec - before < APART_S ||
-	               (stack && stack == atomic_load_explicit(&last_stack, memory_order_relaxed))))
+	               (stack && stack == atomic_load_explicit(&told->stack, memory_order_relaxed))))
 		return 0;
-	atomic_store_explicit(&last, now.tv_sec + 1, memory_order_relaxed);
-	atomic_store_explicit(&last_stack, stack, memory_order_relaxed);
-	return atomic_fetch_add_explicit(&reports, 1, memory_order_relaxed) < REPORTS_MAX;
+	atomic_store_explicit(&told->last, now.tv_sec + 1, memory_order_relaxed);
+	atomic_store_explicit(&told->stack, stack, memory_order_relaxed);
+	return atomic_fetch_add_explicit(&told->reports, 1, memory_order_relaxed) < REPORTS_MAX;
 }
 
 /* Both processes below share the job's memory, and its thread waits for the first to end: they make system calls and
  * write to nothing but this. All signals are blocked, or a handler of the job's would run in them. */
 struct run {
-	char *arguments[5];
+	char *arguments[6];
 	_Alignas(16) char keeper_stack[CHILD_STACK];
 	_Alignas(16) char program_stack[CHILD_STACK];
 };
@@ -117,19 +128,20 @@ static int keeper(void *argument)
 	_exit(0);
 }
 
-void vs_oom_report(const char *trace, uint32_t stack)
+void vs_oom_report(const char *trace, enum vs_oom_of of, uint32_t stack)
 {
 	struct run run;
 	int saved = errno, cancel;
 	sigset_t all, before;
 
-	if (!wanted(stack))
+	if (!wanted(of, stack))
 		return;
 	run.arguments[0] = program;
 	run.arguments[1] = "oom";
 	run.arguments[2] = "--brief";
 	run.arguments[3] = (char *)trace;
-	run.arguments[4] = NULL;
+	run.arguments[4] = within;
+	run.arguments[5] = NULL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

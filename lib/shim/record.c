@@ -73,6 +73,20 @@ void vs_record_call(enum vs_entry entry, struct vramshim_event *event)
 	end(&state);
 }
 
+void vs_record_refusal(enum vs_entry entry, struct vramshim_event *event, bool repeated)
+{
+	struct thread_state state;
+	struct vs_process *process = begin(&state);
+
+	if (process) {
+		event->name = entry_name(process, entry);
+		record(process, event);
+		if (!repeated || vs_oom_report_uncached())
+			vs_oom_report(process->path, VS_OOM_OF_CUDA, event->stack);
+	}
+	end(&state);
+}
+
 void vs_record_oom(struct vramshim_event *event)
 {
 	struct thread_state state;
@@ -80,7 +94,7 @@ void vs_record_oom(struct vramshim_event *event)
 
 	if (process) {
 		record(process, event);
-		vs_oom_report(process->path, event->stack);
+		vs_oom_report(process->path, VS_OOM_OF_PYTORCH, event->stack);
 	}
 	end(&state);
 }

@@ -227,7 +227,7 @@ class OomRun(Case):
         answer = json.loads(run("oom", path, "--json", status=1).stdout)
         self.assertEqual((answer["source"], answer["request_bytes"]), ("cuda", 64 << 20))
         self.assertEqual(answer["cause"], "unknown")  # what was free was not asked for
-        self.assertIn("CUDA refused 64.00 MiB to cuMemAlloc_v2", run("oom", path, status=1, COLUMNS="200").stdout)
+        self.assertIn("CUDA refused 64.00 MiB to somebody unknown (cuMemAlloc_v2), not to PyTorch's allocator.", run("oom", path, status=1, COLUMNS="200").stdout)
 
     def test_brief(self):
         path, _ = self.trace("oom")

@@ -3,10 +3,12 @@
  * vramreport oom: why memory ran out.
  */
 #include <stdio.h>
+#include <time.h>
 
 #include "command.h"
 #include "common/message.h"
 #include "oom.h"
+#include "oom_short.h"
 
 static const char help[] = "Usage: vramreport oom [OPTION]... RUN\n"
                            "       vramreport oom [OPTION]... --message FILE|-\n"
@@ -17,16 +19,18 @@ static const char help[] = "Usage: vramreport oom [OPTION]... RUN\n"
                            "around it. The last error counts.\n"
                            "\n"
                            "      --brief         25 lines at most\n"
+                           "      --within MS     answer within so many milliseconds, with what is known by then\n"
                            "      --message FILE  read the error's text from FILE; - is standard input\n"
                            "      --json          one JSON object (schema vramshim/oom/1)\n"
                            "  -h, --help          show this text\n"
                            "\n"
                            "Exit status: 1 memory ran out, 0 it did not, 2 bad usage or unreadable input.\n";
 
-enum { OPTION_MESSAGE = VS_OPTION_FIRST, OPTION_BRIEF, OPTION_JSON };
+enum { OPTION_MESSAGE = VS_OPTION_FIRST, OPTION_BRIEF, OPTION_WITHIN, OPTION_JSON };
 
 struct command_line {
 	const char *message;
+	uint64_t within; /* milliseconds; 0: as long as it takes */
 	bool brief, json;
 };
 
@@ -68,14 +72,27 @@ static int from_message(const struct command_line *line)
 	return VS_ANSWER_NO;
 }
 
+static uint64_t in_ns(uint64_t milliseconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + milliseconds * 1000000;
+}
+
 static int from_run(const char *path, const struct command_line *line)
 {
 	struct vs_screen screen = vs_screen_on(stdout);
 	struct vs_oom_post post;
 	bool found;
 
-	if (vs_oom_post_open(path, &post) < 0)
+	if (line->within)
+		vs_oom_short_prepare(path, line->within);
+	/* Half of the time is for replays to begin in, each of which may take as long as reading did. */
+	if (vs_oom_post_open(path, line->within ? in_ns(line->within / 2) : 0, &post) < 0)
 		return VS_ANSWER_NONE;
+	if (line->within)
+		vs_oom_short_cancel();
 	/* In one write: several processes of a job may run out at once, into one log. */
 	if (line->brief)
 		setvbuf(stdout, NULL, _IOFBF, 1 << 15);
@@ -95,6 +112,7 @@ int vs_cmd_oom(int argc, char **argv)
 	static const struct option options[] = {
 	    {"message", required_argument, NULL, OPTION_MESSAGE},
 	    {"brief", no_argument, NULL, OPTION_BRIEF},
+	    {"within", required_argument, NULL, OPTION_WITHIN},
 	    {"json", no_argument, NULL, OPTION_JSON},
 	    {"help", no_argument, NULL, 'h'},
 	    {0},
@@ -109,6 +127,10 @@ int vs_cmd_oom(int argc, char **argv)
 			break;
 		case OPTION_BRIEF:
 			line.brief = true;
+			break;
+		case OPTION_WITHIN:
+			if (vs_option_number("--within", optarg, 1, 3600000, &line.within) < 0)
+				return VS_ANSWER_NONE;
 			break;
 		case OPTION_JSON:
 			line.json = true;

@@ -9,19 +9,16 @@
 #include "common/screen.h"
 #include "oom/oom.h"
 #include "oom/remedies.h"
+#include "oom_refusal.h"
+#include "oom_replay.h"
 #include "subject.h"
 
 /* One out-of-memory error and what there is to say about it. */
 struct vs_oom_case {
+	bool recorded; /* of a run; else of a text */
 	struct vs_oom oom;
 	enum vs_oom_cause cause;
 	struct vs_oom_remedies remedies;
-};
-
-enum vs_oom_replay {
-	VS_OOM_NOT_REPLAYED, /* why: vs_oom_post.not_replayed */
-	VS_OOM_SERVED,       /* with expandable segments the request gets its memory */
-	VS_OOM_REFUSED,      /* ... or does not */
 };
 
 /* An error found in a run. */
@@ -30,19 +27,19 @@ struct vs_oom_post {
 	struct vs_subjects subjects;
 	const struct vs_subject *subject; /* NULL: no error in the run */
 	const struct vs_device_summary *device;
-	const struct vs_oom_event *event; /* NULL: CUDA refused somebody else than PyTorch's allocator */
-	const char *entry;                /* ... the function that was called */
-	uint32_t stack;                   /* that asked; 0 unknown */
-	size_t errors;                    /* in the whole run */
-	struct vs_stack_bytes *holders;   /* live at that moment, by stack and tag, descending */
+	const struct vs_oom_event *event; /* NULL: CUDA refused somebody else than PyTorch's allocator: `refusal` */
+	struct vs_refusal refusal;
+	uint32_t stack;                 /* that asked; 0 unknown */
+	size_t errors;                  /* in the whole run */
+	struct vs_stack_bytes *holders; /* live at that moment, by stack and tag, descending */
 	size_t holder_count;
-	enum vs_oom_replay replay;
-	const char *not_replayed; /* static */
-	uint64_t replayed_bytes;  /* the reserved peak of the whole run so */
+	struct vs_oom_sweep sweep; /* what other settings would have done */
 };
 
-/* Open a run, find the error to talk about: the one that ended a process, else the last. Says what is wrong. */
-int vs_oom_post_open(const char *path, struct vs_oom_post *ret_post);
+/* Open a run, find the error to talk about: the one that ended a process, else the last. Says what is wrong.
+ * `until_ns`: replays begin before this time of CLOCK_MONOTONIC or are left out; 0: no limit. `post` does not move
+ * afterwards: it points into itself. */
+int vs_oom_post_open(const char *path, uint64_t until_ns, struct vs_oom_post *post);
 void vs_oom_post_close(struct vs_oom_post *post);
 /* For people, there must be an error. `brief`: 25 lines at most. */
 void vs_oom_post_print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief);

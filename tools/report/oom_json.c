@@ -33,6 +33,7 @@ void vs_oom_json(struct vs_json *json, const struct vs_oom_case *c, bool found)
 	    [VS_OOM_PYTORCH_ADDRESSES] = "pytorch",
 	    [VS_OOM_XLA] = "xla",
 	    [VS_OOM_CUDA] = "cuda",
+	    [VS_OOM_PLAIN] = "cuda",
 	};
 	static const struct {
 		const char *key;

@@ -9,41 +9,67 @@
 #include "caching/settings.h"
 #include "estimate.h"
 #include "oom.h"
-#include "whatif.h"
+#include "sizes.h"
 
-/* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY are the same number. */
-#define OUT_OF_MEMORY 2
-
-#define MIB ((uint64_t)1 << 20)
-
-/* What PyTorch asks of CUDA for a block that none of its segments can hold (CUDACachingAllocator.cpp,
- * get_allocation_size). */
-static uint64_t segment_size(uint64_t size)
-{
-	if (size <= MIB)
-		return 2 * MIB;
-	if (size < 10 * MIB)
-		return 20 * MIB;
-	return size > UINT64_MAX - 2 * MIB ? size : (size + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
-}
-
-static bool expandable(const struct vs_subject *subject)
+/* As the process had them in its environment; what follows a part that cannot be read counts as not set. */
+static struct vs_caching_settings settings_of(const struct vs_subject *subject)
 {
 	static const char *const keys[] = {"env:PYTORCH_CUDA_ALLOC_CONF", "env:PYTORCH_ALLOC_CONF"};
+	struct vs_caching_settings settings;
+	const char *where;
 
+	vs_caching_defaults(&settings, 0);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		const char *value = vramshim_trace_fact(subject->process->trace, keys[i]);
-		if (value && strstr(value, "expandable_segments:True"))
-			return true;
+		const char *text = vramshim_trace_fact(subject->process->trace, keys[i]);
+		if (text)
+			vs_caching_parse_settings(text, &settings, &where);
 	}
-	return false;
+	return settings;
 }
 
-static void choose(struct vs_oom_post *post)
+/* What ended a process comes before what was caught, then the later one. */
+static uint64_t score(uint64_t time_ns, bool caught)
+{
+	return time_ns / 2 + 1 + (caught ? 0 : UINT64_C(1) << 63);
+}
+
+static const struct vs_device_summary *device_of(const struct vs_subject *subject, int index)
+{
+	for (size_t i = 0; i < subject->summary->device_count; i++) {
+		if (subject->summary->devices[i].index == index)
+			return &subject->summary->devices[i];
+	}
+	return NULL;
+}
+
+/* CUDA refused somebody else than PyTorch's allocator. -ENOMEM. */
+static int consider_refusal(struct vs_oom_post *post, const struct vs_subject *subject, uint64_t *best)
+{
+	struct vs_refusal refusal;
+	int r = vs_refusal_find(subject, &refusal);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	const struct vs_device_summary *device = device_of(subject, refusal.device);
+	if (!device)
+		return 0;
+	post->errors++;
+	if (score(refusal.time_ns, refusal.caught) <= *best)
+		return 0;
+	*best = score(refusal.time_ns, refusal.caught);
+	post->subject = subject;
+	post->device = device;
+	post->event = NULL;
+	post->refusal = refusal;
+	return 0;
+}
+
+static int choose(struct vs_oom_post *post)
 {
 	uint64_t best = 0;
+	int r = 0;
 
-	for (size_t i = 0; i < post->subjects.count; i++) {
+	for (size_t i = 0; r == 0 && i < post->subjects.count; i++) {
 		const struct vs_subject *subject = &post->subjects.list[i];
 		for (size_t j = 0; j < subject->summary->device_count; j++) {
 			const struct vs_device_summary *device = &subject->summary->devices[j];
@@ -51,59 +77,16 @@ static void choose(struct vs_oom_post *post)
 			if (!device->oom_count)
 				continue;
 			const struct vs_oom_event *event = &device->ooms[device->oom_count - 1];
-			/* What ended a process before what was caught, then the later one. */
-			uint64_t score = event->at.time_ns / 2 + 1 + (event->caught ? 0 : UINT64_C(1) << 63);
-			if (score <= best)
+			if (score(event->at.time_ns, event->caught) <= best)
 				continue;
-			best = score;
+			best = score(event->at.time_ns, event->caught);
 			post->subject = subject;
 			post->device = device;
 			post->event = event;
 		}
+		r = consider_refusal(post, subject, &best);
 	}
-}
-
-/* CUDA refused memory and nothing was asked of PyTorch's allocator afterwards, so that it was not its own request,
- * which it would have repeated or given up: the context's, a library's. */
-static void find_foreign(const struct vs_subject *subject, struct vs_oom_post *post)
-{
-	struct vramshim_trace *trace = subject->process->trace;
-	struct vramshim_event event, failed = {.device = -1};
-	uint64_t allocated = 0, reserved = 0, available = VS_OOM_UNKNOWN;
-	struct vs_oom *oom = &post->c.oom;
-
-	vramshim_trace_rewind(trace);
-	while (vramshim_trace_next(trace, &event) > 0) {
-		if (event.type == VRAMSHIM_CUDA_FAIL && event.result == OUT_OF_MEMORY &&
-		    event.memory != VRAMSHIM_MEMORY_PINNED && event.memory != VRAMSHIM_MEMORY_RESERVED)
-			failed = event;
-		else if (event.type == VRAMSHIM_TORCH_ALLOC || event.type == VRAMSHIM_TORCH_OOM)
-			failed.device = -1;
-		if (failed.device >= 0)
-			continue; /* what the unwinding program frees is not the state at that moment */
-		if (event.type == VRAMSHIM_TORCH_ALLOC || event.type == VRAMSHIM_TORCH_FREE) {
-			allocated = event.allocated;
-			reserved = event.reserved;
-		}
-		available = event.type == VRAMSHIM_MEMINFO ? event.size : VS_OOM_UNKNOWN;
-	}
-	for (size_t i = 0; failed.device >= 0 && i < subject->summary->device_count; i++) {
-		const struct vs_device_summary *device = &subject->summary->devices[i];
-		if (device->index != failed.device)
-			continue;
-		post->subject = subject;
-		post->device = device;
-		post->stack = failed.stack;
-		post->entry = vramshim_trace_string(trace, failed.name);
-		post->errors++;
-		vs_oom_init(oom, VS_OOM_CUDA);
-		oom->numbers[VS_OOM_REQUEST] = failed.size;
-		oom->numbers[VS_OOM_FREE] = available;
-		oom->numbers[VS_OOM_ALLOCATED] = allocated;
-		oom->numbers[VS_OOM_RESERVED] = reserved;
-		if (device->total)
-			oom->numbers[VS_OOM_TOTAL] = device->total;
-	}
+	return r;
 }
 
 static int by_stack(const void *a, const void *b)
@@ -153,128 +136,125 @@ static int sum_holders(struct vs_oom_post *post)
 	return 0;
 }
 
-/* The same requests with expandable segments, on the card as it was at that moment. */
-static void replay(struct vs_oom_post *post)
+/* Other processes: by NVML's account, or what is used and this process is not known to hold. Without its context's
+ * size nobody knows. */
+static void others(struct vs_oom *oom, const struct vs_device_summary *device, const struct vs_driver_said *said,
+                   uint64_t ours)
 {
-	struct vs_whatif whatif = {.choice = {.device = post->device->index, .rank = -1}};
-	const uint64_t *n = post->c.oom.numbers;
-	struct vs_caching_settings settings;
-	struct vs_replay_outcome outcome;
-	const char *where;
+	uint64_t total = device->total, available = said->free;
 
-	post->not_replayed = "the card's size is not known";
-	if (!vs_oom_knows(&post->c.oom, VS_OOM_TOTAL) || !vs_oom_knows(&post->c.oom, VS_OOM_FREE))
+	if (available == VS_OOM_UNKNOWN)
 		return;
-	if (n[VS_OOM_TOTAL] > n[VS_OOM_FREE] + n[VS_OOM_RESERVED])
-		whatif.outside = n[VS_OOM_TOTAL] - n[VS_OOM_FREE] - n[VS_OOM_RESERVED];
-	whatif.outside_known = true;
-	post->not_replayed = "the run could not be replayed";
-	if (vs_whatif_open(&whatif, post->subject->process->path) < 0)
-		goto out;
-	settings = whatif.input.recording.settings;
-	post->not_replayed = "they were on already";
-	if (settings.expandable_segments)
-		goto out;
-	post->not_replayed = "the replay is not exact for this run";
-	if (!whatif.exact || whatif.input.lost)
-		goto out;
-	post->not_replayed = "the run could not be replayed";
-	if (vs_caching_parse_settings("expandable_segments:True", &settings, &where) < 0 ||
-	    vs_replay_scenario(whatif.program, &settings, &whatif.on, &outcome) < 0)
-		goto out;
-	post->replay = outcome.refused || outcome.stopped ? VS_OOM_REFUSED : VS_OOM_SERVED;
-	post->replayed_bytes = outcome.stats.reserved_peak;
-out:
-	vs_whatif_close(&whatif);
+	oom->numbers[VS_OOM_FREE] = available;
+	oom->numbers[VS_OOM_OWN] = said->own;
+	oom->numbers[VS_OOM_OTHERS] = said->others;
+	oom->others_inferred = said->others == VS_OOM_UNKNOWN;
+	if (oom->others_inferred && device->outside.at.context && total >= available)
+		oom->numbers[VS_OOM_OTHERS] = total - available > ours ? total - available - ours : 0;
 }
 
-static void use_replay(struct vs_oom_post *post)
-{
-	const uint64_t *n = post->c.oom.numbers;
-
-	if (post->replay == VS_OOM_NOT_REPLAYED)
-		return;
-	for (size_t i = 0; i < post->c.remedies.count; i++) {
-		struct vs_oom_remedy *remedy = &post->c.remedies.list[i];
-		if (strcmp(remedy->name, "expandable_segments"))
-			continue;
-		remedy->evidence = VS_OOM_REPLAYED;
-		remedy->enough = post->replay == VS_OOM_SERVED ? VS_OOM_YES : VS_OOM_NO;
-		if (post->replay == VS_OOM_SERVED && n[VS_OOM_RESERVED] + n[VS_OOM_REQUEST] > post->replayed_bytes)
-			remedy->saves = n[VS_OOM_RESERVED] + n[VS_OOM_REQUEST] - post->replayed_bytes;
-	}
-}
-
-static void diagnose(struct vs_oom_post *post)
+static void numbers_of_event(struct vs_oom_post *post)
 {
 	const struct vs_oom_event *event = post->event;
+	struct vs_caching_settings settings = settings_of(post->subject);
+	struct vs_oom *oom = &post->c.oom;
+	struct vs_driver_said said = vs_refusal_sample(post->subject->process->trace, event->at.sequence);
+
+	vs_oom_init(oom, VS_OOM_PYTORCH);
+	oom->expandable = settings.expandable_segments;
+	oom->numbers[VS_OOM_REQUEST] =
+	    settings.expandable_segments ? event->requested : vs_caching_segment_size(&settings, event->requested);
+	oom->numbers[VS_OOM_ALLOCATED] = event->at.allocated;
+	oom->numbers[VS_OOM_RESERVED] = event->at.reserved;
+	if (event->free_known)
+		oom->numbers[VS_OOM_FREE] = event->free;
+	others(oom, post->device, &said, event->at.device);
+	post->stack = event->stack;
+}
+
+static void numbers_of_refusal(struct vs_oom_post *post)
+{
+	const struct vs_refusal *refusal = &post->refusal;
+	struct vs_oom *oom = &post->c.oom;
+	bool torch = refusal->torch && !refusal->by_torch;
+
+	vs_oom_init(oom, refusal->torch || refusal->by_torch ? VS_OOM_CUDA : VS_OOM_PLAIN);
+	oom->numbers[VS_OOM_REQUEST] = refusal->size;
+	oom->numbers[VS_OOM_ALLOCATED] = torch ? refusal->allocated : refusal->held;
+	oom->numbers[VS_OOM_RESERVED] = torch ? refusal->reserved : refusal->held;
+	others(oom, post->device, &refusal->driver, refusal->held + post->device->outside.at.context);
+	post->stack = refusal->stack;
+}
+
+/* The tags of the moment, where they are known. */
+static const struct vs_point *moment(const struct vs_oom_post *post)
+{
+	const struct vs_point *end = &post->device->end;
+
+	if (post->event)
+		return &post->event->at;
+	/* What a refused library leaves behind is the end of the recording, unless the job went on. */
+	return post->refusal.torch && end->allocated && end->allocated == post->refusal.allocated ? end : NULL;
+}
+
+static void diagnose(struct vs_oom_post *post, uint64_t until_ns)
+{
 	struct vs_estimate_request request = {0};
 	struct vs_estimate estimate = {0};
 	struct vs_oom *oom = &post->c.oom;
+	const struct vs_point *at = moment(post);
 	struct vs_oom_job job;
+	uint64_t seq = 0;
 
-	if (event) {
-		vs_oom_init(oom, VS_OOM_PYTORCH);
-		oom->expandable = expandable(post->subject);
-		oom->numbers[VS_OOM_REQUEST] = oom->expandable ? event->requested : segment_size(event->requested);
-		oom->numbers[VS_OOM_ALLOCATED] = event->at.allocated;
-		oom->numbers[VS_OOM_RESERVED] = event->at.reserved;
-		if (event->free_known)
-			oom->numbers[VS_OOM_FREE] = event->free;
-		if (post->device->total)
-			oom->numbers[VS_OOM_TOTAL] = post->device->total;
-		post->stack = event->stack;
-	}
+	if (post->event)
+		numbers_of_event(post);
+	else
+		numbers_of_refusal(post);
+	if (post->device->total)
+		oom->numbers[VS_OOM_TOTAL] = post->device->total;
 	vs_oom_complete(oom);
 	post->c.cause = vs_oom_judge(oom);
-	if (!event) {
+	if (!at) {
 		vs_oom_remedies(oom, post->c.cause, NULL, &post->c.remedies);
 		return;
 	}
 	if (vs_estimate_make(post->subject, post->device, &request, &estimate) < 0)
 		estimate = (struct vs_estimate){0};
 	job = (struct vs_oom_job){
-	    .tags = event->at.tags,
-	    .details = event->at.details,
+	    .tags = at->tags,
+	    .details = at->details,
 	    .parameters = estimate.parameters,
 	    .parameter_bytes = estimate.parameter_bytes,
 	    .world_size = post->subject->summary->world_size,
 	};
+	vs_sizes_from_command(post->subject->process->trace, &job.batch, &seq);
 	vs_oom_remedies(oom, post->c.cause, &job, &post->c.remedies);
-	replay(post);
-	use_replay(post);
+	if (!post->event || post->c.cause == VS_OOM_CAUSE_REQUEST || post->c.cause == VS_OOM_CAUSE_LIMIT) {
+		post->sweep.missing = post->event ? "no setting changes this" : "it was not PyTorch's allocator";
+		return;
+	}
+	vs_oom_sweep_run(post->subject->process->path, post->device->index, oom, until_ns, &post->sweep);
+	vs_oom_sweep_remedies(oom, &post->sweep, &post->c.remedies);
 }
 
-int vs_oom_post_open(const char *path, struct vs_oom_post *ret_post)
+int vs_oom_post_open(const char *path, uint64_t until_ns, struct vs_oom_post *post)
 {
 	struct vs_analyse_options options = {.blocks_at = VS_BLOCKS_OOM};
-	struct vs_oom_post post = {.c.cause = VS_OOM_CAUSE_UNKNOWN};
-	int r = vs_subjects_open(path, &options, &post.subjects);
+	int r;
 
+	*post = (struct vs_oom_post){.c = {.recorded = true, .cause = VS_OOM_CAUSE_UNKNOWN}};
+	r = vs_subjects_open(path, &options, &post->subjects);
 	if (r < 0)
 		return r;
-	vs_oom_init(&post.c.oom, VS_OOM_PYTORCH);
-	choose(&post);
-	for (size_t i = 0; (!post.event || post.event->caught) && i < post.subjects.count; i++) {
-		struct vs_oom_post foreign = post;
-		foreign.subject = NULL;
-		find_foreign(&post.subjects.list[i], &foreign);
-		if (!foreign.subject)
-			continue;
-		post = foreign;
-		post.event = NULL;
-		break;
-	}
-	if (post.subject)
-		diagnose(&post);
-	if (post.event)
-		r = sum_holders(&post);
-	if (r < 0) {
-		vs_oom_post_close(&post);
-		return r;
-	}
-	*ret_post = post;
-	return 0;
+	vs_oom_init(&post->c.oom, VS_OOM_PYTORCH);
+	r = choose(post);
+	if (r == 0 && post->subject)
+		diagnose(post, until_ns);
+	if (r == 0 && post->event)
+		r = sum_holders(post);
+	if (r < 0)
+		vs_oom_post_close(post);
+	return r;
 }
 
 void vs_oom_post_close(struct vs_oom_post *post)

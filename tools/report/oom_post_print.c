@@ -14,28 +14,53 @@
 /* For a job's stderr: what fits beside its own traceback. */
 #define BRIEF_LINES 25
 
-static void headline(const struct vs_screen *screen, const struct vs_oom_post *post)
+static void who(const struct vs_oom_post *post, char *text, size_t size)
 {
 	const struct vs_summary *summary = post->subject->summary;
-	char when[64] = "", asked[VS_SIZE_MAX], rank[32] = "";
+	char name[VS_WHO_MAX], rank[32] = "";
 
 	if (summary->rank >= 0)
 		snprintf(rank, sizeof(rank), ", rank %d", summary->rank);
-	if (!post->event) {
-		vs_screen_text(screen, 0,
-		               "pid %" PRIu32
-		               "%s, GPU %d: CUDA refused %s to %.64s, which PyTorch's allocator did not call: "
-		               "a library's own memory, or a context.",
-		               summary->pid, rank, post->device->index,
+	snprintf(text, size, "%s%s, GPU %d", vs_who(summary, name), rank, post->device->index);
+}
+
+/* The error before this one: a job that catches them tries again with less. */
+static void earlier(const struct vs_oom_post *post, char *text, size_t size)
+{
+	size_t errors = post->errors - 1;
+
+	text[0] = '\0';
+	if (errors)
+		snprintf(text, size, " %zu earlier error%s, which the job caught.", errors, errors == 1 ? "" : "s");
+}
+
+static void headline(const struct vs_screen *screen, const struct vs_oom_post *post)
+{
+	const struct vs_refusal *refusal = &post->refusal;
+	char when[64] = "", asked[VS_SIZE_MAX], name[96], before[64];
+	bool running = post->subject->summary->exit == VS_EXIT_RUNNING;
+	const char *after = "";
+
+	who(post, name, sizeof(name));
+	earlier(post, before, sizeof(before));
+	if (post->event ? post->event->caught : refusal->caught)
+		after =
+		    post->event ? " The job caught the error and went on." : " The process went on and got memory.";
+	else if (!post->event && running)
+		after = " The caller may yet do with less.";
+	if (post->event)
+		vs_screen_text(screen, 0, "%s, %s: %s were asked for.%s%s", name,
+		               vs_report_instant(&post->event->at, when, sizeof(when)),
+		               vs_size_format(post->event->requested, asked), after, before);
+	else
+		vs_screen_text(screen, 0, "%s: CUDA refused %s to %s (%.64s)%s.%s%s", name,
 		               vs_size_format(post->c.oom.numbers[VS_OOM_REQUEST], asked),
-		               post->entry ? post->entry : "an unknown caller");
-		return;
-	}
-	vs_screen_text(screen, 0, "pid %" PRIu32 "%s, GPU %d, %s: %s were asked for.%s%s", summary->pid, rank,
-	               post->device->index, vs_report_instant(&post->event->at, when, sizeof(when)),
-	               vs_size_format(post->event->requested, asked),
-	               post->event->caught ? " The job caught the error and went on." : "",
-	               post->errors > 1 ? " The last of several." : "");
+		               refusal->library[0] ? refusal->library : "somebody unknown",
+		               refusal->entry ? refusal->entry : "an unknown function",
+		               refusal->by_torch ? ", which PyTorch uses without its own cache here"
+		               : refusal->torch  ? ", not to PyTorch's allocator"
+		                                 : "",
+		               after, before);
 }
 
 static void by_tag(const struct vs_screen *screen, const struct vs_oom_post *post)
@@ -92,24 +117,52 @@ static void holders(const struct vs_screen *screen, const struct vs_oom_post *po
 	}
 }
 
+/* "expandable_segments (14.28 GiB), max_split_size 64 (14.31 GiB)"; how many. */
+static size_t list_replays(const struct vs_oom_sweep *sweep, bool serves, char *text, size_t size)
+{
+	size_t count = 0, used = 0;
+	char needs[VS_SIZE_MAX];
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sweep->count; i++) {
+		const struct vs_oom_replayed *row = &sweep->list[i];
+		if (row->serves != serves)
+			continue;
+		if (used < size)
+			used += (size_t)snprintf(text + used, size - used, "%s%s", count ? ", " : "", row->name);
+		if (used < size && serves)
+			used += (size_t)snprintf(text + used, size - used, " (needs %s)",
+			                         vs_size_format(row->reserved, needs));
+		count++;
+	}
+	return count;
+}
+
 static void evidence(const struct vs_screen *screen, const struct vs_oom_post *post)
 {
-	char needs[VS_SIZE_MAX], total[VS_SIZE_MAX];
+	const struct vs_oom_sweep *sweep = &post->sweep;
+	char helps[768], not [512], card[96] = "";
+	size_t good, bad;
 
 	if (!post->event)
 		return;
-	vs_size_format(post->replayed_bytes, needs);
-	if (post->replay == VS_OOM_SERVED)
-		vs_screen_text(
-		    screen, 0,
-		    "Replayed with expandable segments, this run gets past this point: it needs %s of the card's "
-		    "%s.",
-		    needs, vs_size_format(post->device->total, total));
-	else if (post->replay == VS_OOM_REFUSED)
-		vs_screen_text(screen, 0, "Replayed with expandable segments, this run is out of memory as well.");
+	if (sweep->missing) {
+		vs_screen_text(screen, 0, "What other settings would do was not replayed: %s.", sweep->missing);
+		return;
+	}
+	good = list_replays(sweep, true, helps, sizeof(helps));
+	bad = list_replays(sweep, false, not, sizeof(not ));
+	if (sweep->searched && !sweep->smallest)
+		snprintf(card, sizeof(card), " Nor does any larger card in the table.");
+	if (!good)
+		vs_screen_text(screen, 0,
+		               "Replayed with %zu other allocator settings, this run is out of memory as well%s.%s",
+		               bad, post->c.oom.expandable ? "" : ", expandable segments among them", card);
 	else
-		vs_screen_text(screen, 0, "What expandable segments would do was not replayed: %s.",
-		               post->not_replayed);
+		vs_screen_text(screen, 0, "Replayed, this run gets past this point with %s%s%s.", helps,
+		               bad ? "; not with " : "", not );
+	if (sweep->partly)
+		vs_screen_text(screen, 0, "There was no time for all settings: vramreport oom RUN tries the rest.");
 }
 
 static void print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief)

@@ -66,15 +66,68 @@ static void limit(const struct vs_screen *screen, const struct vs_oom_case *c)
 		    size_of(c, VS_OOM_REQUEST, asked), size_of(c, VS_OOM_FREE, available));
 }
 
+static void fragmentation(const struct vs_screen *screen, const struct vs_oom_case *c)
+{
+	char spare[VS_SIZE_MAX], asked[VS_SIZE_MAX], allocated[VS_SIZE_MAX];
+
+	size_of(c, VS_OOM_UNALLOCATED, spare);
+	size_of(c, VS_OOM_REQUEST, asked);
+	size_of(c, VS_OOM_ALLOCATED, allocated);
+	if (c->oom.source == VS_OOM_CUDA)
+		vs_screen_text(
+		    screen, 0,
+		    "PyTorch's cache has it: %s are reserved but unallocated, more than the %s that were "
+		    "asked for; live tensors are only %s. PyTorch gives back what it has cached when it needs "
+		    "memory itself, not when others do.",
+		    spare, asked, allocated);
+	else
+		vs_screen_text(
+		    screen, 0,
+		    "Fragmentation: %s are reserved but unallocated, more than the %s that were asked for, and "
+		    "not in one piece; live tensors are only %s.",
+		    spare, asked, allocated);
+}
+
+static void other_process(const struct vs_screen *screen, const struct vs_oom_case *c)
+{
+	char held[VS_SIZE_MAX], missing[VS_SIZE_MAX];
+	unsigned named = c->oom.other_processes;
+
+	size_of(c, VS_OOM_OTHERS, held);
+	size_of(c, VS_OOM_SHORTFALL, missing);
+	if (named)
+		vs_screen_text(screen, 0, "%u other process%s hold%s %s of this card; %s were missing.", named,
+		               named == 1 ? "" : "es", named == 1 ? "s" : "", held, missing);
+	else if (!c->oom.others_inferred)
+		vs_screen_text(screen, 0,
+		               "Other processes hold %s of this card (nvidia-smi names them); %s were missing.", held,
+		               missing);
+	else
+		vs_screen_text(screen, 0,
+		               "%s of this card are used beyond all that this process is known to hold: by other "
+		               "processes, most likely (nvidia-smi names them); %s were missing.",
+		               held, missing);
+}
+
 static void full(const struct vs_screen *screen, const struct vs_oom_case *c)
 {
-	char allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], missing[VS_SIZE_MAX];
+	char allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], missing[VS_SIZE_MAX], available[VS_SIZE_MAX];
 	const uint64_t *n = c->oom.numbers;
 	bool card = vs_oom_knows(&c->oom, VS_OOM_TOTAL);
 
 	size_of(c, VS_OOM_ALLOCATED, allocated);
 	size_of(c, card ? VS_OOM_TOTAL : VS_OOM_LIMIT, total);
-	if (card && n[VS_OOM_ALLOCATED] > n[VS_OOM_TOTAL])
+	if (c->oom.source == VS_OOM_PLAIN)
+		vs_screen_text(
+		    screen, 0, "Full: this process holds %s of the card's %s, %s were free, and %s were asked for.",
+		    allocated, total, size_of(c, VS_OOM_FREE, available), size_of(c, VS_OOM_REQUEST, missing));
+	else if (!card && !vs_oom_knows(&c->oom, VS_OOM_LIMIT) && vs_oom_knows(&c->oom, VS_OOM_SHORTFALL))
+		vs_screen_text(
+		    screen, 0,
+		    "Full: %s are live tensors, %s were free on the card, and even with all that PyTorch holds "
+		    "unallocated %s are missing.",
+		    allocated, size_of(c, VS_OOM_FREE, available), size_of(c, VS_OOM_SHORTFALL, missing));
+	else if (card && n[VS_OOM_ALLOCATED] > n[VS_OOM_TOTAL])
 		vs_screen_text(
 		    screen, 0,
 		    "Full: %s are allocated on a card of %s. The driver has moved part of it into the host's memory "
@@ -86,7 +139,7 @@ static void full(const struct vs_screen *screen, const struct vs_oom_case *c)
 		               "are missing. No "
 		               "allocator setting helps.",
 		               allocated, total, size_of(c, VS_OOM_SHORTFALL, missing));
-	else if (vs_oom_knows(&c->oom, VS_OOM_SHORTFALL))
+	else if (vs_oom_knows(&c->oom, VS_OOM_SHORTFALL) && c->oom.source == VS_OOM_PYTORCH)
 		vs_screen_text(
 		    screen, 0,
 		    "Full: %s of %s are live tensors. The request would just fit into what is free on the card and "
@@ -101,6 +154,11 @@ static void unknown(const struct vs_screen *screen, const struct vs_oom_case *c)
 {
 	char asked[VS_SIZE_MAX];
 
+	if (c->recorded) {
+		vs_screen_text(screen, 0,
+		               "What was free on the card then is not recorded: the numbers do not tell why.");
+		return;
+	}
 	if (c->oom.source == VS_OOM_CUDA)
 		vs_screen_text(screen, 0,
 		               "CUDA itself or a library on it (cuBLAS, NCCL, a context) was refused, outside "
@@ -114,7 +172,7 @@ static void unknown(const struct vs_screen *screen, const struct vs_oom_case *c)
 
 void vs_oom_print_cause(const struct vs_screen *screen, const struct vs_oom_case *c)
 {
-	char one[VS_SIZE_MAX], two[VS_SIZE_MAX], three[VS_SIZE_MAX];
+	char one[VS_SIZE_MAX], two[VS_SIZE_MAX];
 
 	fprintf(screen->out, "%sOut of memory: %s%s\n", vs_screen_style(screen, VS_BOLD), vs_oom_cause_name(c->cause),
 	        vs_screen_style(screen, VS_PLAIN));
@@ -126,18 +184,10 @@ void vs_oom_print_cause(const struct vs_screen *screen, const struct vs_oom_case
 		limit(screen, c);
 		break;
 	case VS_OOM_CAUSE_FRAGMENTATION:
-		vs_screen_text(screen, 0,
-		               "Fragmentation: %s are reserved but unallocated, more than the %s that were asked "
-		               "for, and not in "
-		               "one piece; live tensors are only %s.",
-		               size_of(c, VS_OOM_UNALLOCATED, one), size_of(c, VS_OOM_REQUEST, two),
-		               size_of(c, VS_OOM_ALLOCATED, three));
+		fragmentation(screen, c);
 		break;
 	case VS_OOM_CAUSE_OTHER_PROCESS:
-		vs_screen_text(screen, 0, "%u other process%s hold%s %s of this card; %s were missing.",
-		               c->oom.other_processes, c->oom.other_processes == 1 ? "" : "es",
-		               c->oom.other_processes == 1 ? "s" : "", size_of(c, VS_OOM_OTHERS, one),
-		               size_of(c, VS_OOM_SHORTFALL, two));
+		other_process(screen, c);
 		break;
 	case VS_OOM_CAUSE_OUTSIDE:
 		vs_screen_text(screen, 0,
@@ -172,7 +222,7 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 	    {VS_OOM_UNALLOCATED, "unallocated", "reserved by the allocator, free for tensors that fit its pieces"},
 	    {VS_OOM_PRIVATE, "private pools", "free, but for CUDA graphs alone"},
 	    {VS_OOM_OUTSIDE, "outside PyTorch", "context, NCCL, libraries, what is not named"},
-	    {VS_OOM_OTHERS, "other processes", "that are named"},
+	    {VS_OOM_OTHERS, "other processes", "named, or else: used and not known to be this one's"},
 	    {VS_OOM_SHORTFALL, "shortfall", "asked for - free - unallocated"},
 	};
 	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_FLEX};
@@ -185,9 +235,11 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 	if (any)
 		vs_screen_title(screen, "The numbers");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		/* The request's meaning is PyTorch's. */
-		bool plain = rows[i].number == VS_OOM_REQUEST && c->oom.source != VS_OOM_PYTORCH;
-		if (!vs_oom_knows(&c->oom, rows[i].number))
+		/* The request's meaning is PyTorch's, and without it so are the tensors'. */
+		bool plain = (rows[i].number == VS_OOM_REQUEST && c->oom.source != VS_OOM_PYTORCH) ||
+		             c->oom.source == VS_OOM_PLAIN;
+		if (!vs_oom_knows(&c->oom, rows[i].number) ||
+		    (rows[i].number == VS_OOM_UNALLOCATED && c->oom.source == VS_OOM_PLAIN))
 			continue;
 		vs_table_cell(table, rows[i].name);
 		vs_table_cell(table, size_of(c, rows[i].number, size));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "caching/map.h"
 #include "caching/settings.h"
@@ -222,7 +223,7 @@ static int find_smallest(struct vs_whatif *whatif, struct vs_whatif_scenario *sc
 		struct vs_replay_outcome outcome;
 		int r;
 
-		if (whatif->perfect > card->total - card->context)
+		if (scenario->perfect || whatif->perfect > card->total - card->context)
 			continue;
 		r = vs_replay_scenario(whatif->program, &scenario->settings, &on, &outcome);
 		if (r < 0)
@@ -252,7 +253,7 @@ static int run_scenario(struct vs_whatif *whatif, struct vs_whatif_scenario *sce
 	if (r < 0)
 		return r;
 	scenario->fits = outcome_fits(&scenario->outcome);
-	return find_smallest(whatif, scenario);
+	return 0;
 }
 
 /* The best first: fits, the least reserved, the fewest retries, the fewest calls. */
@@ -272,15 +273,36 @@ static int by_merit(const void *left, const void *right)
 	return x->device_allocations < y->device_allocations ? -1 : x->device_allocations > y->device_allocations;
 }
 
+static bool in_time(const struct vs_whatif *whatif)
+{
+	struct timespec now;
+
+	if (!whatif->until_ns)
+		return true;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec < whatif->until_ns;
+}
+
+bool vs_whatif_serves(const struct vs_whatif_scenario *scenario, size_t event)
+{
+	/* What was refused before, the job caught. */
+	return scenario->perfect ? scenario->fits
+	                         : !scenario->outcome.stopped && scenario->outcome.last_refused != event;
+}
+
 int vs_whatif_run(struct vs_whatif *whatif)
 {
+	size_t count = 0;
 	int r = 0;
 
 	whatif->perfect = vs_replay_perfect(whatif->program);
 	if (!whatif->count)
 		r = vs_whatif_add(whatif, "as recorded", "");
-	for (size_t i = 0; r == 0 && i < whatif->count; i++)
-		r = run_scenario(whatif, &whatif->scenarios[i]);
+	for (; r == 0 && count < whatif->count && in_time(whatif); count++)
+		r = run_scenario(whatif, &whatif->scenarios[count]);
+	whatif->count = count;
+	for (size_t i = 0; r == 0 && i < whatif->count && in_time(whatif); i++)
+		r = find_smallest(whatif, &whatif->scenarios[i]);
 	if (r == 0 && whatif->sweep)
 		qsort(whatif->scenarios, whatif->count, sizeof(whatif->scenarios[0]), by_merit);
 	return r;

@@ -20,18 +20,19 @@ struct vs_whatif_scenario {
 	struct vs_caching_settings settings;
 	char full[512]; /* all settings in force, as text */
 	struct vs_replay_outcome outcome;
-	bool fits;                      /* on the card; true where the card is unknown and nothing was refused */
+	bool fits; /* on the card; true where the card is unknown and nothing was refused */
 	const struct vs_gpu_memory *smallest; /* that it fits on; NULL: none of the table */
 };
 
 struct vs_whatif {
 	struct vs_replay_choice choice;
 	const struct vs_gpu_memory *card; /* asked for; NULL: the recording's */
-	uint64_t memory;            /* asked for; 0: the recording's */
-	uint64_t outside;           /* likewise: what others take of it */
+	uint64_t memory;                  /* asked for; 0: the recording's */
+	uint64_t outside;                 /* likewise: what others take of it */
 	bool outside_known;
 	double scale; /* of what grows with the batch; 0: as recorded */
 	bool sweep, json;
+	uint64_t until_ns; /* CLOCK_MONOTONIC; scenarios that are not run by then are left out; 0: no limit */
 
 	struct vs_replay_input input;
 	struct vs_replay_exactness exactness;
@@ -44,6 +45,9 @@ struct vs_whatif {
 	struct vs_whatif_scenario scenarios[VS_WHATIF_SCENARIOS];
 	size_t count;
 };
+
+/* Do the scenarios of a sweep help PyTorch's request of event `event` of the recording, which was refused? */
+bool vs_whatif_serves(const struct vs_whatif_scenario *scenario, size_t event);
 
 /* `settings` NULL: the perfect allocator. Says what is wrong and returns a negative errno. */
 int vs_whatif_add(struct vs_whatif *whatif, const char *name, const char *settings);

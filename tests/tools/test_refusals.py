@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""Memory refused to somebody else than PyTorch's caching allocator, on a simulated card: why is on the process's stderr
+at once. test_refusals.py VRAMRUN VRAMREPORT GREEDY: the library of greedy.c."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+VRAMRUN, VRAMREPORT, GREEDY = map(os.path.abspath, sys.argv[1:4])
+GIB = 1 << 30
+PROGRAM = """
+import ctypes, sys, time
+library = ctypes.CDLL(sys.argv[1])
+library.greedy.argtypes = library.greedy_once.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+began = time.monotonic()
+"""
+TAKE = "assert library.greedy(sys.argv[2].encode(), 3 << 30) == 2\nassert time.monotonic() - began < 2\n"
+
+
+class Refusals(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="vramshim-refusals-"))
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def job(self, how, program=TAKE, library=GREEDY, **variables):
+        """What the job says on stderr."""
+        shutil.rmtree(self.folder / "run", ignore_errors=True)
+        command = [VRAMRUN, "-o", self.folder / "run", "--simulate", "t4", "--"]
+        command += [sys.executable, "-c", PROGRAM + program, library, how]
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "COLUMNS": "200", **variables}
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60, env=environment)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        return done.stderr
+
+    def post(self):
+        done = subprocess.run([VRAMREPORT, "oom", "--json", self.folder / "run"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_every_way_is_told_once(self):
+        for how in ("cuMemAlloc_v2", "cuMemCreate", "cudaMalloc", "cudaMallocAsync"):
+            with self.subTest(how):
+                said = self.job(how)
+                self.assertEqual(said.count("Out of memory: full"), 1, said)
+                self.assertIn(f"CUDA refused 3.00 GiB to greedy.so ({how})", said)
+                self.assertIn("this process holds 12.00 GiB of the card's 14.56 GiB", said)
+                self.assertLessEqual(len(said.splitlines()), 25)
+                answer = self.post()
+                self.assertEqual((answer["cause"], answer["source"], answer["request_bytes"]), ("full", "cuda", 3 * GIB))
+                self.assertEqual((answer["allocated_bytes"], answer["other_processes_bytes"]), (12 * GIB, 0))
+                self.assertEqual(answer["shortfall_bytes"], 3 * GIB - answer["free_bytes"])
+
+    def test_quiet(self):
+        self.assertEqual(self.job("cudaMalloc", VRAMSHIM_OOM="quiet"), "")
+
+    def test_the_caching_allocator_reports_its_own_errors(self):
+        """It asks again; whether that helps, its own report tells."""
+        library = self.folder / "libc10_cuda.so"
+        shutil.copy(GREEDY, library)
+        for how in ("cudaMalloc", "cuMemCreate"):
+            self.assertEqual(self.job(how, library=library), "")
+        done = subprocess.run([VRAMREPORT, "oom", self.folder / "run"], capture_output=True, text=True, timeout=60)
+        self.assertIn("did not run out", done.stdout)
+        # But not where it has no cache, nor the one that is CUDA's own.
+        for how, variables in (("cudaMalloc", {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}), ("cudaMallocAsync", {})):
+            said = self.job(how, library=library, **variables)
+            self.assertEqual(said.count("Out of memory: full"), 1, said)
+            self.assertIn("PyTorch uses without its own cache", said)
+
+    def test_a_caller_that_does_with_less(self):
+        """As pools of other libraries do: told once, however often they try, and then as what it was."""
+        said = self.job("cudaMalloc", TAKE + 
+                        "for i in range(20): library.greedy_once(b'cudaMalloc', 2 << 30)\n")
+        self.assertEqual(said.count("Out of memory"), 1, said)
+        self.job("cudaMalloc", TAKE + "assert library.greedy_once(b'cudaMalloc', 1 << 20) == 0\n")
+        done = subprocess.run([VRAMREPORT, "oom", self.folder / "run"], capture_output=True, text=True, timeout=60)
+        self.assertIn("The process went on and got memory.", " ".join(done.stdout.split()))
+
+    def test_a_request_larger_than_the_card(self):
+        said = self.job("cudaMalloc", "assert library.greedy_once(b'cudaMalloc', 20 << 30) == 2\n")
+        self.assertIn("Out of memory: request_too_large", said)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "oom_refusal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "caching/map.h"
+#include "oom/oom.h"
+
+/* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY are the same number. */
+#define OUT_OF_MEMORY 2
+
+/* PyTorch's allocators, and the code that reports their errors. */
+#define ALLOCATOR "libc10_cuda.so"
+
+struct search {
+	const struct vs_subject *subject;
+	struct vs_map held; /* address or handle -> bytes */
+	uint64_t sum;
+	uint64_t allocated, reserved;
+	bool torch, uncached;
+	struct vs_refusal refusal;
+	uint64_t sequence; /* of it; 0: none yet */
+	uint32_t thread;
+};
+
+static const struct vs_driver_said nothing_said = {VS_OOM_UNKNOWN, VS_OOM_UNKNOWN, VS_OOM_UNKNOWN};
+
+static struct vs_driver_said said(const struct vramshim_event *sample)
+{
+	struct vs_driver_said said = {sample->size, VS_OOM_UNKNOWN, VS_OOM_UNKNOWN};
+
+	/* A process that asks holds something itself. */
+	if (sample->allocated) {
+		said.own = sample->allocated;
+		said.others = sample->reserved;
+	}
+	return said;
+}
+
+static bool takes_memory(enum vramshim_memory memory)
+{
+	return memory == VRAMSHIM_MEMORY_DEVICE || memory == VRAMSHIM_MEMORY_MANAGED ||
+	       memory == VRAMSHIM_MEMORY_POOL || memory == VRAMSHIM_MEMORY_PHYSICAL;
+}
+
+/* Handles are small numbers, addresses have 57 bits at most. */
+static uint64_t key_of(const struct vramshim_event *event)
+{
+	return event->address | (uint64_t)(event->memory == VRAMSHIM_MEMORY_PHYSICAL) << 58;
+}
+
+static int account(struct search *search, const struct vramshim_event *event)
+{
+	uint64_t bytes;
+
+	if (!takes_memory(event->memory))
+		return 0;
+	if (vs_map_take(&search->held, key_of(event), &bytes))
+		search->sum -= bytes;
+	if (event->type != VRAMSHIM_CUDA_ALLOC)
+		return 0;
+	search->sum += event->size;
+	return vs_map_set(&search->held, key_of(event), event->size);
+}
+
+/* The file whose code called: the innermost native frame. */
+static void caller(const struct search *search, uint32_t stack, char *library, size_t size)
+{
+	const struct vs_frame *frames;
+	const char *base;
+	size_t count;
+
+	library[0] = '\0';
+	if (vs_symbol_stack(search->subject->symbols, stack, &frames, &count) < 0 || !count ||
+	    frames[0].kind != VS_FRAME_NATIVE)
+		return;
+	base = strrchr(frames[0].module, '/');
+	snprintf(library, size, "%s", base ? base + 1 : frames[0].module);
+}
+
+static void refused(struct search *search, const struct vramshim_event *event)
+{
+	struct vs_refusal refusal = {
+	    .device = event->device,
+	    .size = event->size,
+	    .time_ns = event->time_ns,
+	    .stack = event->stack,
+	    .entry = vramshim_trace_string(search->subject->process->trace, event->name),
+	    .driver = nothing_said,
+	    .torch = search->torch,
+	    .allocated = search->allocated,
+	    .reserved = search->reserved,
+	    .held = search->sum,
+	};
+
+	caller(search, event->stack, refusal.library, sizeof(refusal.library));
+	refusal.by_torch = !strncmp(refusal.library, ALLOCATOR, strlen(ALLOCATOR));
+	/* The caching allocator asks again after it has given back its cache, and reports its error itself. */
+	if (refusal.by_torch && event->memory != VRAMSHIM_MEMORY_POOL && !search->uncached)
+		return;
+	search->refusal = refusal;
+	search->sequence = event->sequence;
+	search->thread = event->thread;
+}
+
+static void torch_event(struct search *search, const struct vramshim_event *event)
+{
+	search->torch = true;
+	search->allocated = event->allocated;
+	search->reserved = event->reserved;
+	if (!search->sequence || event->type == VRAMSHIM_TORCH_FREE)
+		return;
+	search->refusal.caught = true;
+	/* Without native stacks nobody tells who asked. If the thread's next word is PyTorch's, it was PyTorch, which
+	 * asked again or gave up. */
+	if (!search->refusal.library[0] && event->thread == search->thread)
+		search->sequence = 0;
+}
+
+static int step(struct search *search, const struct vramshim_event *event)
+{
+	switch (event->type) {
+	case VRAMSHIM_TORCH_ALLOC:
+	case VRAMSHIM_TORCH_FREE:
+	case VRAMSHIM_TORCH_OOM:
+		torch_event(search, event);
+		return 0;
+	case VRAMSHIM_CUDA_ALLOC:
+		search->refusal.caught |= takes_memory(event->memory);
+		return account(search, event);
+	case VRAMSHIM_CUDA_FREE:
+		return account(search, event);
+	case VRAMSHIM_CUDA_FAIL:
+		if (event->result == OUT_OF_MEMORY && takes_memory(event->memory) && event->device >= 0)
+			refused(search, event);
+		return 0;
+	case VRAMSHIM_MEMINFO:
+		if (search->sequence && search->refusal.driver.free == VS_OOM_UNKNOWN &&
+		    event->thread == search->thread && event->device == search->refusal.device &&
+		    !search->refusal.caught)
+			search->refusal.driver = said(event);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+int vs_refusal_find(const struct vs_subject *subject, struct vs_refusal *ret_refusal)
+{
+	struct vramshim_trace *trace = subject->process->trace;
+	struct search search = {.subject = subject};
+	struct vramshim_event event;
+	int r = 0;
+
+	search.uncached = vramshim_trace_fact(trace, "env:PYTORCH_NO_CUDA_MEMORY_CACHING");
+	vramshim_trace_rewind(trace);
+	while (r == 0 && vramshim_trace_next(trace, &event) > 0)
+		r = step(&search, &event);
+	vs_map_done(&search.held);
+	if (r == 0 && !search.sequence)
+		r = -ENOENT;
+	if (r == 0)
+		*ret_refusal = search.refusal;
+	return r;
+}
+
+struct vs_driver_said vs_refusal_sample(struct vramshim_trace *trace, uint64_t sequence)
+{
+	struct vramshim_event event, oom = {.device = -1};
+
+	vramshim_trace_rewind(trace);
+	while (vramshim_trace_next(trace, &event) > 0) {
+		if (event.sequence == sequence) {
+			oom = event;
+		} else if (oom.device >= 0 && event.thread == oom.thread) {
+			if (event.type != VRAMSHIM_MEMINFO || event.device != oom.device)
+				break;
+			return said(&event);
+		}
+	}
+	return nothing_said;
+}
