@@ -188,7 +188,7 @@ class Ledger(unittest.TestCase):
         self.assertEqual(held[0, "used"], (432 + 96) * MIB)
 
     def test_capacity_is_shared(self):
-        process = self.start("nccl:m:2000000000", VRAMSIM_OTHERS=40000 * MIB)
+        process = self.start("nccl:m:2000000000", VRAMSIM_OTHERS=40000 * MIB, VRAMSHIM_OOM="quiet")
         _, err = process.communicate(timeout=60)
         self.assertEqual((process.returncode, err), (1, "job: out of memory\n"))
 

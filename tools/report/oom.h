@@ -29,6 +29,7 @@ struct vs_oom_post {
 	const struct vs_device_summary *device;
 	const struct vs_oom_event *event; /* NULL: CUDA refused somebody else than PyTorch's allocator: `refusal` */
 	struct vs_refusal refusal;
+	struct vs_device_summary bare;  /* of a device that nothing else is known of */
 	uint32_t stack;                 /* that asked; 0 unknown */
 	size_t errors;                  /* in the whole run */
 	struct vs_stack_bytes *holders; /* live at that moment, by stack and tag, descending */

@@ -51,8 +51,11 @@ static int consider_refusal(struct vs_oom_post *post, const struct vs_subject *s
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	const struct vs_device_summary *device = device_of(subject, refusal.device);
-	if (!device)
-		return 0;
+	if (!device) { /* refused the first time it asked */
+		post->bare.index = refusal.device;
+		post->bare.name = "";
+		device = &post->bare;
+	}
 	post->errors++;
 	if (score(refusal.time_ns, refusal.caught) <= *best)
 		return 0;
