@@ -438,18 +438,18 @@ struct vs_var vs_op_rotary(struct vs_ops *o, struct vs_var x, uint8_t table_size
 struct vs_var vs_op_fused_loss(struct vs_ops *o, const struct vs_linear *head, struct vs_var x, uint32_t chunks)
 {
 	struct vs_tape *t = o->tape;
-	uint64_t rows = x.count / head->in / chunks + 1;
+	uint64_t tokens = x.count / head->in, rows = (tokens + chunks - 1) / chunks;
 	struct vs_var cast = to_compute(o, x), w = parameter(o, head->weight), loss;
 
 	vs_op_begin(t);
 	vs_op_input(t, cast, bytes_of(cast), 0);
 	vs_op_input(t, w, w.count * w.size, 0);
-	/* A piece's logits in the model's type and in fp32. */
-	vs_op_workspace(t, rows * head->out * (cast.size + 4) + o->gemm_workspace);
 	loss = vs_op_end(t, 1, 4);
 	vs_op_save_bytes(t, loss, bytes_of(cast));
 	if (w.node >= 0)
 		vs_op_save_bytes(t, loss, w.count * w.size);
+	/* Beside those gradients: every token's loss, and the logits of a piece, which become their own gradient. */
+	vs_touch(t, tokens * 4 + rows * head->out * cast.size + o->gemm_workspace, VS_TAG_TEMPORARIES);
 	vs_drop(t, w);
 	vs_drop(t, cast);
 	return loss;

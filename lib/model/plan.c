@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/plan.h"
 
+#include "model/allocator.h"
 #include "model/preset.h"
 
 #include <errno.h>
@@ -48,11 +49,37 @@ int vs_plan_peak(const struct vs_job *j, uint64_t *ret_bytes)
 	return error;
 }
 
+/* The job with so many bytes for PyTorch's allocator, segments and all; -ENOMEM where it runs out. */
+static int reserve(const struct vs_job *j, uint64_t capacity, uint64_t *ret_bytes)
+{
+	struct vs_allocator *allocator;
+	struct vs_tape_memory memory;
+	struct vs_forecast f;
+	int error = vs_allocator_new(capacity, &allocator);
+
+	if (error)
+		return error;
+	memory = vs_allocator_memory(allocator);
+	error = vs_forecast_job(j, &memory, &f);
+	if (!error)
+		*ret_bytes = vs_allocator_reserved(allocator);
+	vs_allocator_free(allocator);
+	return error;
+}
+
+int vs_plan_reserved(const struct vs_job *j, uint64_t *ret_bytes)
+{
+	return reserve(j, UINT64_MAX, ret_bytes);
+}
+
 bool vs_plan_fits(const struct vs_job *j, const struct vs_room *room)
 {
-	uint64_t peak;
+	uint64_t peak, usable = vs_room_usable(room, j);
 
-	return !vs_plan_peak(j, &peak) && peak <= vs_room_usable(room, j);
+	/* Whatever the segments are, the blocks have to fit: this answers most questions, and sooner. */
+	if (vs_plan_peak(j, &peak) || peak > usable)
+		return false;
+	return !room->total || !reserve(j, usable, &peak);
 }
 
 typedef void set_size(struct vs_job *job, uint64_t value);
@@ -329,9 +356,77 @@ size_t vs_plan_remedies(const struct vs_job *job, const struct vs_room *room,
 		r->name = remedies_known[i].name;
 		r->price = remedies_known[i].price;
 		r->saves = (int64_t)(now - r->peak);
-		r->fits = r->peak <= vs_room_usable(room, &j);
+		r->fits = vs_plan_fits(&j, room);
 		count++;
 	}
 	qsort(remedies, count, sizeof(*remedies), by_saving);
+	return count;
+}
+
+/* What costs little beside time: the least a job of this model takes while all its parameters train. */
+static bool sparing(struct vs_job *j)
+{
+	one_by_one(j);
+	checkpoint(j);
+	fused_attention(j);
+	if (!j->quantization)
+		fused_step(j);
+	return true;
+}
+
+static bool sparing_8bit(struct vs_job *j)
+{
+	return sparing(j) && eight_bits(j);
+}
+
+static bool sparing_offload(struct vs_job *j)
+{
+	return sparing(j) && offload(j);
+}
+
+static bool sparing_adapter(struct vs_job *j)
+{
+	return sparing(j) && adapter(j);
+}
+
+static bool sparing_adapter_4bit(struct vs_job *j)
+{
+	return sparing(j) && !j->lora_rank && adapter_4bit(j);
+}
+
+static const struct {
+	const char *name;
+	bool (*apply)(struct vs_job *);
+	bool sharded; /* over as few GPUs as will do */
+} routes_known[] = {
+    {"batch 1, full checkpointing", sparing},
+    {"batch 1, full checkpointing, 8-bit Adam", sparing_8bit},
+    {"batch 1, full checkpointing, optimizer states on the CPU", sparing_offload},
+    {"batch 1, full checkpointing, LoRA of rank 16", sparing_adapter},
+    {"batch 1, full checkpointing, QLoRA (NF4) of rank 16", sparing_adapter_4bit},
+    {"batch 1, full checkpointing, FSDP", sparing, true},
+};
+_Static_assert(sizeof(routes_known) / sizeof(routes_known[0]) <= VS_ROUTES_MAX, "room for every route");
+
+size_t vs_plan_routes(const struct vs_job *job, const struct vs_room *room, struct vs_route routes[VS_ROUTES_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < sizeof(routes_known) / sizeof(routes_known[0]); i++) {
+		struct vs_job j = *job;
+		struct vs_route *r = &routes[count];
+
+		if (!routes_known[i].apply(&j))
+			continue;
+		if (routes_known[i].sharded) {
+			j.ranks = vs_plan_ranks(&j, VS_SHARDING_FSDP, room);
+			j.sharding = VS_SHARDING_FSDP;
+		}
+		if (!j.ranks || !vs_plan_fits(&j, room) || vs_plan_peak(&j, &r->peak))
+			continue;
+		r->name = routes_known[i].name;
+		r->gpus = j.ranks * j.tensor_parallel * j.pipeline_parallel;
+		count++;
+	}
 	return count;
 }

@@ -23,6 +23,9 @@ void vs_job_on(struct vs_job *job, const struct vs_gpu_memory *gpu);
 
 /* Peak bytes; a negative errno as vs_forecast_job(). */
 int vs_plan_peak(const struct vs_job *job, uint64_t *ret_bytes);
+/* What PyTorch's allocator would hold for it, segments and all, where nothing limits it. */
+int vs_plan_reserved(const struct vs_job *job, uint64_t *ret_bytes);
+/* Does it get through its steps with the card's memory, PyTorch giving cached segments back where that helps? */
 bool vs_plan_fits(const struct vs_job *job, const struct vs_room *room);
 /* The largest batch, sequence (in steps of 64 tokens) that fits, all else equal; 0: not even the smallest. */
 uint64_t vs_plan_largest_batch(const struct vs_job *job, const struct vs_room *room);
@@ -39,10 +42,21 @@ struct vs_remedy {
 	bool fits;
 };
 
+/* Several remedies together, for a job that no single one helps. */
+struct vs_route {
+	const char *name;
+	uint32_t gpus;
+	uint64_t peak; /* of one GPU */
+};
+
+#define VS_ROUTES_MAX   6
 #define VS_REMEDIES_MAX 24
 
 /* What the usual remedies do to this job, most helpful first; those that change nothing here are left out. */
 size_t vs_plan_remedies(const struct vs_job *job, const struct vs_room *room,
                         struct vs_remedy remedies[VS_REMEDIES_MAX]);
+
+/* The ways that make the job fit, on the fewest GPUs first; 0: none does. They keep the model and the sequence. */
+size_t vs_plan_routes(const struct vs_job *job, const struct vs_room *room, struct vs_route routes[VS_ROUTES_MAX]);
 
 #endif

@@ -75,6 +75,34 @@ def test_does_not_fit():
     check(out.returncode == 1 and "It does not fit" in out.stdout and "DDP never" in out.stdout, out.stdout)
 
 
+def test_nothing_fits():
+    out = run("plan", "--preset", "llama-3.1-405b", "--gpu", "a100-80")
+    check(out.returncode == 1 and out.stdout.startswith("It does not fit"), out.stdout[:200])
+    check("batch 0" not in out.stdout and "Not even batch 1 fits" in out.stdout, out.stdout)
+    answer = json.loads(run("plan", "--preset", "llama-3.1-405b", "--gpu", "a100-80", "--json").stdout)
+    check(answer["gpu"]["largest"]["batch"] == 0 and answer["routes"], answer["gpu"])
+    check(all(route["gpus"] > 1 for route in answer["routes"]), answer["routes"])
+    out = run("plan", "--preset", "deepseek-v3", "--gpu", "t4")
+    check("Nothing tried makes it fit" in out.stdout, out.stdout)
+
+
+def test_article_000_rescue_list():
+    """Batch 1, checkpointing at 20-30 % of the speed, ZeRO and offload, LoRA and QLoRA; accumulation saves nothing."""
+    out = run("plan", "--preset", "llama-2-7b", "--precision", "bf16-master", "--batch", 4, "--gpu", "a100-80").stdout
+    for text in ("micro-batch of 1", "checkpointing, full", "20-30 % slower", "ZeRO-1", "ZeRO-2", "ZeRO-3", "LoRA",
+                 "optimizer states on the CPU", "QLoRA", "accumulation by itself saves nothing"):
+        check(text in out, text, out)
+
+
+def test_article_004_savings_table():
+    """The table's rows, each as a saving of this job: 16 bits, accumulation, checkpointing, 8 bits, offload, LoRA."""
+    answer = json.loads(run("plan", "--preset", "llama-2-7b", "--precision", "fp32", "--batch", 4, "--json").stdout)
+    saves = {r["name"]: r["saves_bytes"] for r in answer["remedies"]}
+    for name in ("16-bit weights and gradients, fp32 master", "micro-batch of 1, accumulate gradients",
+                 "checkpointing, full", "8-bit Adam", "optimizer states on the CPU", "LoRA, rank 16, all matrices"):
+        check(saves.get(name, 0) > 0, name, saves)
+
+
 def test_bad_plans():
     refused("plan")
     refused("plan", "--preset", "no-such-model")

@@ -55,7 +55,7 @@ def main():
     parser.add_argument("--counts", type=pathlib.Path, help="write the three bars as PASSED FAILED SKIPPED here")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
-    refined, article, counts = [], [], 0
+    refined, article, reserved, counts = [], [], [], 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for result in measure(options, folder):
@@ -63,15 +63,18 @@ def main():
             peak = result["peak_allocated"]
             refined.append(answer["peak"]["refined_bytes"] / peak - 1)
             article.append(answer["peak"]["paper_bytes"] / peak - 1)
+            # The jobs share a process: what it had before, PyTorch keeps in segments of its own.
+            reserved.append(answer["peak"]["reserved_bytes"] / (result["peak_reserved"] - result["before"]) - 1)
             counts += answer["model"]["parameters"] == result["parameters"]
             print(
                 f"{grid_jobs.label(result['job'])}  {peak / 2**20:9.1f} MiB  refined {100 * refined[-1]:+7.2f} %"
-                f"  article {100 * article[-1]:+8.1f} %  {answer['peak']['instant']}",
+                f"  article {100 * article[-1]:+8.1f} %  reserved {100 * reserved[-1]:+6.2f} %"
+                f"  {answer['peak']['instant']}",
                 flush=True,
             )
     if not refined:
         sys.exit("no job has such a label")
-    for label, errors in (("refined", refined), ("article", article)):
+    for label, errors in (("refined", refined), ("article", article), ("reserved", reserved)):
         sizes = [abs(e) for e in errors]
         print(
             f"{label}: median {100 * statistics.median(sizes):.2f} %, 95th percentile"

@@ -223,6 +223,108 @@ static void article_004_sliders(void **state)
 	assert_int_equal(a.activations, b.activations);
 }
 
+/* "Gradients: 4 bytes a parameter in FP32, 2 in FP16"; moments 4 + 4, and a master of 4 beside 16-bit weights. */
+static void article_000_gradients_and_states(void **state)
+{
+	struct vs_article_bytes mixed = vs_article_regime(VS_REGIME_MIXED), full = vs_article_regime(VS_REGIME_FP32);
+
+	(void)state;
+	near(full.gradients, 4, 0);
+	near(mixed.gradients, 2, 0);
+	near(mixed.master, 4, 0);
+	near(full.master, 0, 0);
+	near(mixed.states, 4 + 4, 0);
+	near(full.states, 4 + 4, 0);
+}
+
+/* "Batch 4: 144 GB of activations ... S x 2: four times the scores' part": what the two terms do. */
+static void article_000_terms(void **state)
+{
+	struct vs_paper_shape shape = {.layers = 32, .hidden = 4096, .heads = 32, .batch = 1, .sequence = 2048};
+	struct vs_paper_activations a, b;
+
+	(void)state;
+	assert_int_equal(vs_paper_activations(&shape, false, &a), 0);
+	shape.sequence *= 2;
+	assert_int_equal(vs_paper_activations(&shape, false, &b), 0);
+	assert_int_equal(b.linear_elements, 2 * a.linear_elements);
+	assert_int_equal(b.score_elements, 4 * a.score_elements);
+	shape.sequence /= 2;
+	shape.batch = 4;
+	assert_int_equal(vs_paper_activations(&shape, false, &b), 0);
+	assert_int_equal(b.layer_bytes, 4 * a.layer_bytes);
+	shape.batch = 1;
+	shape.hidden *= 2;
+	assert_int_equal(vs_paper_activations(&shape, false, &b), 0);
+	assert_int_equal(b.linear_elements, 2 * a.linear_elements);
+	assert_int_equal(b.score_elements, a.score_elements);
+}
+
+/* "LoRA: the main model is frozen, gradients and states are saved." */
+static void article_000_lora(void **state)
+{
+	struct vs_article_bytes b = vs_article_regime(VS_REGIME_LORA);
+
+	(void)state;
+	near(b.gradients + b.master + b.states, 0, 0);
+}
+
+/* "Inference to training is 1 to 8: 2 bytes to 16; 112 GB do not fit one 80 GB card." */
+static void article_004_one_to_eight(void **state)
+{
+	struct vs_article_model m = seven_billion(1, 4096);
+	struct vs_article_estimate e = estimate(VS_ARTICLE_TWELVE, VS_REGIME_MIXED, &m);
+	uint64_t fixed = e.weights + e.gradients + e.master + e.states;
+
+	(void)state;
+	near((double)fixed / (double)estimate(VS_ARTICLE_TWELVE, VS_REGIME_INFERENCE, &m).total, 8, 0);
+	near((double)fixed / GB, 112, 0);
+	assert_int_equal(vs_article_cards(fixed, 80000000000), 2);
+}
+
+/* "All FP32: weights 4, gradients 4, moments 4 and 4, no master: the 12 bytes that go with the update are 3/4." */
+static void article_004_all_fp32(void **state)
+{
+	struct vs_article_bytes b = vs_article_regime(VS_REGIME_FP32);
+
+	(void)state;
+	near((b.weights + b.states) / 16, 0.75, 0);
+	near(b.master, 0, 0);
+}
+
+/* "16-bit weights and gradients are half, the master brings 4 back: nothing saved on the parameters' side." */
+static void article_004_no_saving(void **state)
+{
+	struct vs_article_bytes mixed = vs_article_regime(VS_REGIME_MIXED), full = vs_article_regime(VS_REGIME_FP32);
+
+	(void)state;
+	near(mixed.weights / full.weights, 0.5, 0);
+	near(mixed.gradients / full.gradients, 0.5, 0);
+	near(mixed.weights + mixed.gradients + mixed.master, full.weights + full.gradients, 0);
+}
+
+/* "At 32K the activations cost far more than the model itself": 103 GB to 14. */
+static void article_004_dearer_than_the_model(void **state)
+{
+	struct vs_article_model m = seven_billion(1, 32768);
+	struct vs_article_estimate e = estimate(VS_ARTICLE_TWELVE, VS_REGIME_MIXED, &m);
+
+	(void)state;
+	assert_true(e.activations > 7 * e.weights);
+	m.seq = 4096;
+	assert_int_equal(e.activations, 8 * estimate(VS_ARTICLE_TWELVE, VS_REGIME_MIXED, &m).activations);
+}
+
+/* "Some say 80 GB for 7B, some 160, and both can be right": 8-bit states or a sequence four times as long. */
+static void article_004_both_right(void **state)
+{
+	struct vs_article_model m = seven_billion(1, 4096), longer = seven_billion(1, 16384);
+
+	(void)state;
+	near(estimate(VS_ARTICLE_TWELVE, VS_REGIME_8BIT, &m).total / GB, 80, 5);
+	near(estimate(VS_ARTICLE_TWELVE, VS_REGIME_MIXED, &longer).total / GB, 160, 5);
+}
+
 static void bad_sizes(void **state)
 {
 	struct vs_article_model m = seven_billion(1, 4096);
@@ -259,6 +361,14 @@ int main(void)
 	    cmocka_unit_test(article_004_lora),
 	    cmocka_unit_test(article_004_card_24),
 	    cmocka_unit_test(article_004_sliders),
+	    cmocka_unit_test(article_000_gradients_and_states),
+	    cmocka_unit_test(article_000_terms),
+	    cmocka_unit_test(article_000_lora),
+	    cmocka_unit_test(article_004_one_to_eight),
+	    cmocka_unit_test(article_004_all_fp32),
+	    cmocka_unit_test(article_004_no_saving),
+	    cmocka_unit_test(article_004_dearer_than_the_model),
+	    cmocka_unit_test(article_004_both_right),
 	    cmocka_unit_test(bad_sizes),
 	};
 

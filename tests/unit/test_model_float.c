@@ -286,6 +286,104 @@ static void article_000_fp16_and_bf16(void **state)
 	assert_same(vs_float_min_normal(VS_FLOAT_BF16), vs_float_min_normal(VS_FLOAT_FP32));
 }
 
+/* "FP16 cannot keep what is smaller than about 1e-5: it becomes 0" - not so soon: it is subnormal there, with fewer
+ * bits, and 0 from 2.98e-8 down. BF16 keeps all of it. */
+static void article_000_fp16_small(void **state)
+{
+	(void)state;
+	assert_int_equal(vs_float_encode(VS_FLOAT_FP16, 1e-5).event, VS_FLOAT_GRADUAL);
+	assert_true(vs_float_encode(VS_FLOAT_FP16, 1e-5).value > 0);
+	assert_int_equal(vs_float_encode(VS_FLOAT_FP16, 1e-8).value, 0);
+	assert_int_equal(vs_float_encode(VS_FLOAT_BF16, 1e-8).event, VS_FLOAT_FITS);
+}
+
+/* "Loss times 1024 multiplies every gradient by it: what was below FP16's limit gets into its range." */
+static void article_000_loss_times_1024(void **state)
+{
+	(void)state;
+	for (double gradient = 6.2e-8; gradient > 6e-8; gradient -= 1e-10)
+		assert_int_equal(vs_float_encode(VS_FLOAT_FP16, gradient * 1024).event, VS_FLOAT_FITS);
+	assert_int_equal(vs_float_encode(VS_FLOAT_FP16, 2.9e-8).event, VS_FLOAT_UNDERFLOW);
+	assert_true(vs_float_encode(VS_FLOAT_FP16, 2.9e-8 * 1024).value > 0);
+}
+
+/* "Too large a scale gives inf, and is halved until it does not"; GradScaler starts at 65536. */
+static void article_000_scale_backs_off(void **state)
+{
+	double gradient = 3, scale = 65536;
+	int halvings = 0;
+
+	(void)state;
+	for (; vs_float_encode(VS_FLOAT_FP16, gradient * scale).event == VS_FLOAT_OVERFLOW; scale /= 2)
+		halvings++;
+	assert_int_equal(halvings, 2); /* 3 x 16384 = 49152 is below 65504 */
+	assert_true(isinf(vs_float_encode(VS_FLOAT_FP16, gradient * scale * 2).value));
+}
+
+/* "FP32 about 7 decimal digits, BF16 2 to 3, FP16 3 to 4; TF32 has 19 bits, stored in 32." */
+static void article_004_decimal_digits(void **state)
+{
+	static const struct {
+		enum vs_float_id id;
+		double least, most;
+		int bits;
+	} rows[] = {{VS_FLOAT_FP32, 6.5, 7.5, 32},
+	            {VS_FLOAT_BF16, 2, 3, 16},
+	            {VS_FLOAT_FP16, 3, 4, 16},
+	            {VS_FLOAT_TF32, 3, 4, 19},
+	            {VS_FLOAT_FP8_E4M3, 1, 2, 8}};
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		double digits = (vs_float_format(rows[i].id)->mantissa_bits + 1) * log10(2);
+
+		assert_true(digits >= rows[i].least && digits <= rows[i].most);
+		assert_int_equal(width(rows[i].id), rows[i].bits);
+	}
+}
+
+/* "FP16's range is more than 30 orders of magnitude narrower"; "BF16's is as wide as FP32's". */
+static void article_004_range(void **state)
+{
+	(void)state;
+	assert_true(log10(vs_float_max(VS_FLOAT_FP32) / vs_float_max(VS_FLOAT_FP16)) > 30);
+	assert_true(log10(vs_float_min_normal(VS_FLOAT_FP16) / vs_float_min_normal(VS_FLOAT_FP32)) > 30);
+	assert_true(vs_float_max(VS_FLOAT_BF16) / vs_float_max(VS_FLOAT_FP32) > 0.99);
+	assert_same(vs_float_min_normal(VS_FLOAT_BF16), vs_float_min_normal(VS_FLOAT_FP32));
+}
+
+/* "Scaling does not make FP16 more precise, it goes round a range": the same bits, another exponent. */
+static void article_004_scaling_is_no_precision(void **state)
+{
+	(void)state;
+	for (double value = 0.001; value < 1; value *= 1.37) {
+		struct vs_float_bits plain = vs_float_encode(VS_FLOAT_FP16, value);
+		struct vs_float_bits scaled = vs_float_encode(VS_FLOAT_FP16, value * 1024);
+
+		assert_int_equal(plain.mantissa, scaled.mantissa);
+		assert_int_equal(plain.exponent + 10, scaled.exponent);
+		assert_same(scaled.value / 1024, plain.value);
+	}
+}
+
+/* The slider: a number made smaller step by step. FP16 goes first, then BF16, FP32 last. */
+static void article_004_slider_to_zero(void **state)
+{
+	double gone[3] = {0};
+	static const enum vs_float_id formats[] = {VS_FLOAT_FP16, VS_FLOAT_BF16, VS_FLOAT_FP32};
+
+	(void)state;
+	for (int power = 0; power > -60; power--) {
+		for (int i = 0; i < 3; i++) {
+			if (!gone[i] && vs_float_encode(formats[i], pow(10, power)).value == 0)
+				gone[i] = power;
+		}
+	}
+	assert_int_equal(gone[0], -8);
+	assert_int_equal(gone[1], -41);
+	assert_int_equal(gone[2], -46);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +403,13 @@ int main(void)
 	    cmocka_unit_test(article_004_underflow_limits),
 	    cmocka_unit_test(article_004_loss_scaling),
 	    cmocka_unit_test(article_000_fp16_and_bf16),
+	    cmocka_unit_test(article_000_fp16_small),
+	    cmocka_unit_test(article_000_loss_times_1024),
+	    cmocka_unit_test(article_000_scale_backs_off),
+	    cmocka_unit_test(article_004_decimal_digits),
+	    cmocka_unit_test(article_004_range),
+	    cmocka_unit_test(article_004_scaling_is_no_precision),
+	    cmocka_unit_test(article_004_slider_to_zero),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,36 +195,6 @@ static void foreach_list(void **state)
 	about((double)f.instants[VS_INSTANT_OPTIMIZER].bytes / (double)vs_shape_count(&job.shape), 8, 0.01);
 }
 
-/* ZeRO's stages by its paper: 4 + 12 / N, 2 + 14 / N, 16 / N bytes a parameter. */
-static void zero_stages(void **state)
-{
-	static const struct {
-		enum vs_sharding sharding;
-		double weights, gradients, optimizer;
-	} rows[] = {{VS_SHARDING_ZERO1, 2, 2, 12.0 / 8},
-	            {VS_SHARDING_ZERO2, 2, 2.0 / 8, 12.0 / 8},
-	            {VS_SHARDING_ZERO3, 2.0 / 8, 2.0 / 8, 12.0 / 8}};
-
-	(void)state;
-	for (size_t i = 0; i < 3; i++) {
-		struct vs_job job = job_of("llama-2-7b", 1, 64);
-		double count = (double)vs_shape_count(&job.shape);
-		struct vs_forecast f;
-
-		job.precision = VS_PRECISION_MASTER16;
-		job.sharding = rows[i].sharding;
-		job.ranks = 8;
-		/* Over several micro-batches, for gradients that come all at once are reduced as they come. */
-		job.accumulation = 2;
-		f = forecast(&job);
-		about((double)f.instants[VS_INSTANT_OPTIMIZER].live[VS_TAG_WEIGHTS] / count, rows[i].weights, 0.05);
-		about((double)f.instants[VS_INSTANT_OPTIMIZER].live[VS_TAG_GRADIENTS] / count, rows[i].gradients,
-		      0.01);
-		about((double)f.instants[VS_INSTANT_OPTIMIZER].live[VS_TAG_OPTIMIZER] / count, rows[i].optimizer,
-		      0.01);
-	}
-}
-
 /* What the network lays out is what the shape counts. */
 static void parameters_of_every_preset(void **state)
 {
@@ -321,6 +291,56 @@ static void largest_is_tight(void **state)
 	assert_false(vs_plan_fits(&job, &room));
 }
 
+/* Segments take more than blocks; a card of just that size does, one that the blocks fill does not. */
+static void reserved_is_above_allocated(void **state)
+{
+	struct vs_job job = job_of("llama-3.2-1b", 2, 1024);
+	struct vs_room room = {0};
+	uint64_t allocated, reserved;
+
+	(void)state;
+	for (int checkpointing = 0; checkpointing < VS_CHECKPOINTING_COUNT; checkpointing++) {
+		job.checkpointing = checkpointing;
+		assert_int_equal(vs_plan_peak(&job, &allocated), 0);
+		assert_int_equal(vs_plan_reserved(&job, &reserved), 0);
+		assert_true(reserved > allocated && reserved < allocated + allocated / 2);
+		assert_int_equal(reserved % (2 << 20), 0);
+		room.total = reserved;
+		assert_true(vs_plan_fits(&job, &room));
+		room.total = allocated - allocated / 50;
+		assert_false(vs_plan_fits(&job, &room));
+		/* A pipeline's stages are two tapes: the second does not find the first one's segments. */
+		job.pipeline_parallel = 2;
+		assert_int_equal(vs_plan_peak(&job, &allocated), 0);
+		assert_int_equal(vs_plan_reserved(&job, &reserved), 0);
+		assert_true(reserved > allocated && reserved < allocated + allocated / 2);
+		job.pipeline_parallel = 1;
+	}
+}
+
+/* Every route that is offered is one that fits. */
+static void routes_fit(void **state)
+{
+	struct vs_job job = job_of("llama-2-13b", 8, 2048);
+	struct vs_route routes[VS_ROUTES_MAX];
+	struct vs_gpu_memory gpu;
+	struct vs_room room;
+	size_t count;
+
+	(void)state;
+	assert_int_equal(vs_gpu_memory_find("rtx4090", &gpu), 0);
+	room = vs_room_on(&gpu);
+	vs_job_on(&job, &gpu);
+	assert_false(vs_plan_fits(&job, &room));
+	count = vs_plan_routes(&job, &room, routes);
+	assert_true(count >= 2);
+	for (size_t i = 0; i < count; i++)
+		assert_true(routes[i].gpus >= 1 && routes[i].peak < room.total);
+	room.total = 1 << 30;
+	room.context = 0;
+	assert_int_equal(vs_plan_routes(&job, &room, routes), 0);
+}
+
 /* Two 80 GB cards hold the 7B example of 148 GB only when its states are sharded. */
 static void two_cards_need_sharding(void **state)
 {
@@ -366,11 +386,12 @@ int main(void)
 	    cmocka_unit_test(loss_takes_fourteen_bytes),
 	    cmocka_unit_test(regimes),
 	    cmocka_unit_test(foreach_list),
-	    cmocka_unit_test(zero_stages),
 	    cmocka_unit_test(parameters_of_every_preset),
 	    cmocka_unit_test(nothing_leaks),
 	    cmocka_unit_test(monotonic),
 	    cmocka_unit_test(largest_is_tight),
+	    cmocka_unit_test(reserved_is_above_allocated),
+	    cmocka_unit_test(routes_fit),
 	    cmocka_unit_test(two_cards_need_sharding),
 	    cmocka_unit_test(impossible_jobs),
 	};

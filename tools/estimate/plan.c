@@ -64,12 +64,11 @@ static void fill_sweep(const struct vs_request *r, struct vs_plan *p)
 		if (vs_forecast_job(&variant.job, NULL, &f) ||
 		    vs_article_estimate(VS_ARTICLE_SCORES, vs_request_regime(&r->job), &model, &paper))
 			break;
-		*point =
-		    (struct vs_sweep_point){.value = value,
-		                            .paper = paper.total,
-		                            .refined = vs_forecast_peak(&f),
-		                            .instant = vs_instant_name(f.winner),
-		                            .fits = vs_forecast_peak(&f) <= vs_room_usable(&r->room, &variant.job)};
+		*point = (struct vs_sweep_point){.value = value,
+		                                 .paper = paper.total,
+		                                 .refined = vs_forecast_peak(&f),
+		                                 .instant = vs_instant_name(f.winner),
+		                                 .fits = vs_plan_fits(&variant.job, &r->room)};
 		beyond += p->sweep != VS_SWEEP_GPUS && p->with_gpu && !point->fits;
 		p->point_count++;
 	}
@@ -86,6 +85,8 @@ static void fill_cards(const struct vs_request *r, struct vs_plan *p)
 	p->largest_batch = vs_plan_largest_batch(&r->job, &r->room);
 	p->largest_seq = vs_plan_largest_seq(&r->job, &r->room);
 	p->largest_model = vs_plan_largest_model(&r->job, &r->room);
+	if (!p->fits)
+		p->route_count = vs_plan_routes(&r->job, &r->room, p->routes);
 }
 
 static int make_plan(const struct vs_request *r, struct vs_plan *p)
@@ -104,7 +105,10 @@ static int make_plan(const struct vs_request *r, struct vs_plan *p)
 	p->row_count = vs_rows_make(&r->job, &p->paper[VS_ARTICLE_SCORES], &p->forecast, p->rows);
 	p->with_gpu = r->room.total != 0;
 	p->usable = vs_room_usable(&r->room, &r->job);
-	p->fits = vs_forecast_peak(&p->forecast) <= p->usable;
+	p->fits = vs_plan_fits(&r->job, &r->room);
+	error = vs_plan_reserved(&r->job, &p->reserved);
+	if (error)
+		return error;
 	if (p->with_gpu)
 		fill_cards(r, p);
 	p->remedy_count = vs_plan_remedies(&r->job, &r->room, p->remedies);
@@ -156,7 +160,8 @@ int vs_plan_main(int argc, char **argv)
 	p.sweep = sweep;
 	error = make_plan(&r, &p);
 	if (error) {
-		vs_complain("cannot estimate this job: %s: %s", r.name, strerror(-error));
+		vs_complain("cannot estimate this job: %s: %s", r.name,
+		            error == -ERANGE ? "its sizes are beyond 64 bits: give smaller ones" : strerror(-error));
 		return 2;
 	}
 	if (json)

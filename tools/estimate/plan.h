@@ -24,7 +24,8 @@ struct vs_plan {
 	struct vs_forecast forecast;
 	struct vs_row rows[VS_TAG_COUNT];
 	size_t row_count;
-	uint64_t usable;
+	uint64_t usable;   /* bytes of the card that are PyTorch's */
+	uint64_t reserved; /* bytes it would hold, if nothing limited it */
 	bool fits, with_gpu;
 	uint32_t ranks[VS_PLAN_SHARDINGS]; /* 0: never */
 	uint32_t gpus_needed;              /* 0: none of them helps */
@@ -32,6 +33,8 @@ struct vs_plan {
 	const char *largest_model;
 	struct vs_remedy remedies[VS_REMEDIES_MAX];
 	size_t remedy_count;
+	struct vs_route routes[VS_ROUTES_MAX]; /* where it does not fit */
+	size_t route_count;
 	enum vs_sweep sweep;
 	struct vs_sweep_point points[VS_SWEEP_MAX];
 	size_t point_count;

@@ -65,6 +65,7 @@ static void peak_json(struct vs_json *json, const struct vs_plan *p)
 	vs_json_unsigned(json, "paper_bytes", p->paper[VS_ARTICLE_SCORES].total);
 	vs_json_unsigned(json, "refined_bytes", vs_forecast_peak(&p->forecast));
 	vs_json_string(json, "instant", vs_instant_name(p->forecast.winner));
+	vs_json_unsigned(json, "reserved_bytes", p->reserved);
 	vs_json_unsigned(json, "paper_004_bytes", p->paper[VS_ARTICLE_TWELVE].total);
 	vs_json_unsigned(json, "first_step_bytes", p->forecast.first.bytes);
 	vs_json_end(json);
@@ -95,6 +96,19 @@ static void remedies_json(struct vs_json *json, const struct vs_plan *p)
 		else
 			vs_json_null(json, "enough");
 		vs_json_string(json, "price", m->price);
+		vs_json_end(json);
+	}
+	vs_json_end(json);
+}
+
+static void routes_json(struct vs_json *json, const struct vs_plan *p)
+{
+	vs_json_array(json, "routes");
+	for (size_t i = 0; i < p->route_count; i++) {
+		vs_json_object_line(json, NULL);
+		vs_json_string(json, "name", p->routes[i].name);
+		vs_json_unsigned(json, "gpus", p->routes[i].gpus);
+		vs_json_unsigned(json, "peak_bytes", p->routes[i].peak);
 		vs_json_end(json);
 	}
 	vs_json_end(json);
@@ -168,6 +182,7 @@ void vs_plan_print_json(const struct vs_request *r, const struct vs_plan *p)
 		vs_json_null(&json, "gpu");
 	}
 	remedies_json(&json, p);
+	routes_json(&json, p);
 	if (p->sweep)
 		sweep_json(&json, p);
 	vs_json_end(&json);

@@ -32,7 +32,7 @@ static void print_ledger(const struct vs_screen *screen, const struct vs_plan *p
 	vs_table_cell(table, "");
 	vs_table_style(table, VS_BOLD);
 	vs_table_print(table, screen, 2);
-	printf("  The peak is at: %s. Why paper and refined differ:\n", vs_instant_name(p->forecast.winner));
+	puts("  Why paper and refined differ:");
 	for (size_t i = 0; i < p->row_count; i++) {
 		if (*p->rows[i].reason)
 			vs_screen_text(screen, 6, "    %s: %s", vs_tag_name(p->rows[i].tag), p->rows[i].reason);
@@ -64,31 +64,81 @@ static void print_instants(const struct vs_screen *screen, const struct vs_plan 
 	vs_table_print(table, screen, 2);
 }
 
-static void print_card(const struct vs_screen *screen, const struct vs_request *r, const struct vs_plan *p)
+/* The first lines: what somebody came for. */
+static void print_answer(const struct vs_screen *screen, const struct vs_request *r, const struct vs_plan *p)
 {
-	uint64_t peak = vs_forecast_peak(&p->forecast);
 	char a[VS_SIZE_MAX], b[VS_SIZE_MAX], c[VS_SIZE_MAX];
+	uint64_t peak = vs_forecast_peak(&p->forecast), taken = r->room.total - p->usable;
+
+	if (p->with_gpu) {
+		printf("%s%s%s on %s: ", vs_screen_style(screen, VS_BOLD), p->fits ? "It fits" : "It does not fit",
+		       vs_screen_style(screen, VS_PLAIN), r->gpu.name ? r->gpu.name : "this card");
+		printf("%s at the peak, %s are there.\n", vs_size_format(peak, a), vs_size_format(p->usable, b));
+	}
+	vs_screen_text(screen, 2, "Peak: %s (%s) allocated, at: %s; %s reserved (modelled), fragmentation included.",
+	               vs_size_format(peak, a), vs_size_format_decimal(peak, b), vs_instant_name(p->forecast.winner),
+	               vs_size_format(p->reserved, c));
+	if (!p->with_gpu)
+		return;
+	vs_screen_text(screen, 2, "Card: %s; the CUDA context%s takes %s (assumed), PyTorch can have %s.",
+	               vs_size_format(r->room.total, a), taken > r->room.context ? " and NCCL's buffers" : "",
+	               vs_size_format(taken, b), vs_size_format(p->usable, c));
+	if (p->fits && p->reserved > p->usable)
+		puts("Tight: PyTorch has to give cached segments back and ask again, which is slow.");
+	if (!p->fits && peak <= p->usable)
+		puts("The tensors alone would fit; the segments around them do not.");
+}
+
+static void print_routes(const struct vs_screen *screen, const struct vs_plan *p)
+{
+	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT};
+	struct vs_table *table;
+	char text[VS_SIZE_MAX];
+
+	if (!p->route_count) {
+		vs_screen_text(
+		    screen, 2,
+		    "  Nothing tried makes it fit: not batch 1, full checkpointing, LoRA, 4-bit weights or "
+		    "FSDP over up to 4096 GPUs. Left: a shorter sequence, a larger card, --tensor-parallel, "
+		    "--pipeline-parallel, --expert-parallel.");
+		return;
+	}
+	putchar('\n');
+	table = vs_table_new("what makes it fit,GPUs,peak of each", kinds);
+	for (size_t i = 0; i < p->route_count; i++) {
+		vs_table_cell(table, p->routes[i].name);
+		vs_table_cellf(table, "%u", p->routes[i].gpus);
+		vs_table_cell(table, vs_size_format(p->routes[i].peak, text));
+	}
+	vs_table_print(table, screen, 2);
+}
+
+static void print_card(const struct vs_screen *screen, const struct vs_plan *p)
+{
 	static const char *const names[VS_PLAN_SHARDINGS] = {"DDP", "ZeRO-1", "ZeRO-2", "ZeRO-3", "FSDP"};
 
-	vs_screen_title(screen, p->fits ? "It fits" : "It does not fit");
-	vs_screen_text(screen, 4, "  %s has %s; the CUDA context takes %s (assumed)%s; %s are left for PyTorch.",
-	               r->gpu.name ? r->gpu.name : "The card", vs_size_format(r->room.total, a),
-	               vs_size_format(r->room.context, b), r->job.ranks > 1 ? ", NCCL 0.61 GiB (assumed)" : "",
-	               vs_size_format(p->usable, c));
-	vs_screen_text(screen, 4,
-	               "  The peak leaves %s; fragmentation of the allocator comes on top: leave a few percent.",
-	               vs_size_format_signed((int64_t)(p->usable - peak), a));
-	fputs("  GPUs needed: ", stdout);
+	vs_screen_title(screen, "On this card");
+	fputs("  GPUs needed, all else equal: ", stdout);
 	for (int i = 0; i < VS_PLAN_SHARDINGS; i++) {
 		if (p->ranks[i])
 			printf("%s%s %u", i ? ", " : "", names[i], p->ranks[i]);
 		else
 			printf("%s%s never", i ? ", " : "", names[i]);
 	}
-	printf("\n  The largest that fits: batch %llu", (unsigned long long)p->largest_batch);
-	if (p->largest_seq)
-		printf(", sequence %llu", (unsigned long long)p->largest_seq);
-	printf(", model %s\n", p->largest_model ? p->largest_model : "none of this family");
+	putchar('\n');
+	if (p->largest_batch) {
+		printf("  The largest that fits, all else equal: batch %llu", (unsigned long long)p->largest_batch);
+		if (p->largest_seq)
+			printf(", sequence %llu", (unsigned long long)p->largest_seq);
+	} else {
+		printf("  Not even batch 1 fits as it is");
+		if (p->largest_seq)
+			printf("; the longest sequence that does: %llu", (unsigned long long)p->largest_seq);
+	}
+	printf("%s %s\n", p->largest_batch ? ", model" : "; the largest model that does:",
+	       p->largest_model ? p->largest_model : "none of this family");
+	if (!p->fits)
+		print_routes(screen, p);
 }
 
 static void print_remedies(const struct vs_screen *screen, const struct vs_plan *p)
@@ -139,7 +189,8 @@ void vs_plan_print(const struct vs_request *r, const struct vs_plan *p)
 	const struct vs_shape *s = &r->job.shape;
 	char count[VS_SIZE_MAX], trainable[VS_SIZE_MAX];
 
-	printf("%s: %s parameters", r->name, vs_count_format(vs_shape_count(s), count));
+	print_answer(&screen, r, p);
+	printf("\n%s: %s parameters", r->name, vs_count_format(vs_shape_count(s), count));
 	if (s->experts)
 		printf(" (%s seen by a token)", vs_count_format(vs_shape_active(s), trainable));
 	printf(", %llu layers, hidden %llu, %llu heads\n", (unsigned long long)s->layers,
@@ -162,7 +213,7 @@ void vs_plan_print(const struct vs_request *r, const struct vs_plan *p)
 	if (p->forecast.host)
 		printf("  In host memory: %s\n", vs_size_format(p->forecast.host, count));
 	if (p->with_gpu)
-		print_card(&screen, r, p);
+		print_card(&screen, p);
 	if (p->point_count)
 		print_sweep(&screen, p);
 	print_remedies(&screen, p);
