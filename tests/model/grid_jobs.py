@@ -2,6 +2,7 @@
 """The grid's jobs: small but whole models of six architectures, unmodified transformers code, under every kind of
 precision, optimizer, checkpointing and attention. Each is a dict that both sides read: the job that runs on the
 (simulated) device, and the flags of vramreport plan."""
+import signal
 
 MODELS = {
     "llama": dict(
@@ -121,5 +122,5 @@ def extra_jobs():
 def finished(out):
     """Did the job of subprocess.run() get to its end? After that PyTorch sometimes aborts: one of autograd's threads,
     still letting go of Python objects of a checkpoint, asks for the interpreter that is on its way out."""
-    aborted = out.returncode == 134 and "terminate called without an active exception" in out.stderr
+    aborted = out.returncode in (-signal.SIGABRT, 128 + signal.SIGABRT) and "terminate called without an active exception" in out.stderr
     return out.returncode == 0 or (aborted and bool(out.stdout))
