@@ -87,6 +87,9 @@ def run(job, record=False):
 
 if __name__ == "__main__":
     words = sys.argv[1:]
+    if words[:1] == ["--job"]:  # one that is in no grid, as JSON
+        print(json.dumps(run(json.loads(words[1]))), flush=True)
+        sys.exit()
     extra = "--extra" in words
     words = [word for word in words if word != "--extra"]
     for job in grid_jobs.extra_jobs() if extra else grid_jobs.jobs():

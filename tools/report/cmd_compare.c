@@ -14,195 +14,25 @@
 #include "common/screen.h"
 #include "common/size.h"
 #include "common/table.h"
-#include "dtype.h"
+#include "compare_infer.h"
 #include "estimate/estimate.h"
 #include "estimate/rows.h"
-#include "model/preset.h"
-#include "sizes.h"
 
 static const char usage_head[] =
     "usage: vramreport compare RUN [MODEL] [JOB] [--json]\n"
     "The paper estimate and the refined one beside what was measured, with the reason of each gap. What the "
     "recording\n"
-    "tells (parameters, their type, optimizer, checkpointing) is inferred and shown; flags win over it.\n";
-
-#define ASSUMED " (assumed)"
-
-/* What was concluded from the recording instead of said by a flag. */
-struct inferred {
-	bool parameters, precision, optimizer, checkpointing, model;
-	const char *batch, *seq; /* where from, in words; "": a flag says it */
-	uint64_t count;
-	uint64_t layers; /* 0: the recording does not tell */
-	struct vs_dtype dtype;
-};
+    "tells (the model, precision, optimizer, attention, checkpointing) is inferred and shown; flags win over it.\n";
 
 struct comparison {
 	const struct vs_device_summary *device;
-	struct inferred inferred;
+	struct vs_inferred inferred;
 	struct vs_article_estimate paper;
 	struct vs_forecast forecast;
 	bool refined; /* the model is known: there is a forecast */
 	struct vs_row rows[VS_TAG_COUNT];
 	size_t row_count;
 };
-
-/* Between optimizer steps, the largest optimizer share any point of the recording shows. */
-static uint64_t optimizer_bytes(const struct vs_device_summary *d)
-{
-	uint64_t most = d->peak.tags[VS_TAG_OPTIMIZER];
-
-	if (d->end.tags[VS_TAG_OPTIMIZER] > most)
-		most = d->end.tags[VS_TAG_OPTIMIZER];
-	for (size_t i = 0; i < d->step_count; i++) {
-		if (d->steps[i].tags[VS_TAG_OPTIMIZER] > most)
-			most = d->steps[i].tags[VS_TAG_OPTIMIZER];
-	}
-	return most;
-}
-
-static bool recomputes(const struct vs_device_summary *d)
-{
-	bool seen = d->peak.details[VS_DETAIL_ACTIVATIONS_RECOMPUTED] > 0;
-
-	for (size_t i = 0; i < d->step_count; i++)
-		seen |= d->steps[i].details[VS_DETAIL_ACTIVATIONS_RECOMPUTED] > 0;
-	for (size_t i = 0; i < d->stack_count; i++)
-		seen |= d->stacks[i].detail == VS_DETAIL_ACTIVATIONS_RECOMPUTED;
-	return seen;
-}
-
-/* Bytes of optimizer state a parameter, to the regime it belongs to. */
-static void infer_regime(struct vs_request *r, const struct vs_option *options, size_t count, struct comparison *c)
-{
-	double per = (double)optimizer_bytes(c->device) / (double)(c->inferred.count ? c->inferred.count : 1);
-	unsigned bytes = c->inferred.dtype.bytes;
-
-	if (!vs_option_given(options, count, "--precision")) {
-		c->inferred.precision = true;
-		r->precision = bytes >= 4 ? VS_PRECISION_FP32 : per > 9 ? VS_PRECISION_MASTER16 : VS_PRECISION_PURE16;
-	}
-	if (!vs_option_given(options, count, "--optimizer")) {
-		double master = bytes < 4 && per > 5 ? 4 : 0, states = per - master;
-		double unit = master > 0 ? 4 : bytes;
-
-		c->inferred.optimizer = true;
-		if (states < 0.25)
-			r->optimizer = VS_OPTIMIZER_SGD;
-		else if (states > 1.9 && states < 2.2 && bytes >= 4)
-			r->optimizer = VS_OPTIMIZER_ADAMW_8BIT;
-		else
-			r->optimizer = states < 1.5 * unit ? VS_OPTIMIZER_MOMENTUM : VS_OPTIMIZER_ADAMW;
-	}
-	if (!vs_option_given(options, count, "--checkpointing")) {
-		c->inferred.checkpointing = true;
-		r->checkpointing = recomputes(c->device) ? VS_CHECKPOINTING_FULL : VS_CHECKPOINTING_NONE;
-	}
-}
-
-/* A preset with just this many parameters. Blocks are multiples of 512 bytes, so small tensors count a little more.
- */
-static const char *preset_of(uint64_t parameters)
-{
-	struct vs_shape shape;
-	const char *name;
-
-	for (size_t i = 0; (name = vs_preset_at(i, &shape)); i++) {
-		double ratio = (double)parameters / (double)vs_shape_count(&shape);
-
-		if (ratio >= 1 && ratio < 1.0005)
-			return name;
-	}
-	return NULL;
-}
-
-/* A layer's module makes each of its weights at one place of the program, as often as there are layers: the number
- * that at least this many places agree on, if they make most of the weights. */
-#define PLACES_LEAST 4
-
-static int by_stack(const void *a, const void *b)
-{
-	const struct vs_block *x = a, *y = b;
-
-	return (x->stack > y->stack) - (x->stack < y->stack);
-}
-
-static uint64_t layers_of(const struct vs_device_summary *d)
-{
-	struct vs_block *weights = calloc(d->block_count + 1, sizeof(*weights));
-	uint64_t bytes = 0, best = 0;
-	size_t count = 0;
-
-	for (size_t i = 0; weights && i < d->block_count; i++) {
-		if (d->blocks[i].tag == VS_TAG_WEIGHTS && d->blocks[i].stack)
-			weights[count++] = d->blocks[i];
-	}
-	if (count)
-		qsort(weights, count, sizeof(*weights), by_stack);
-	for (size_t i = 0; i < count; i++)
-		bytes += weights[i].size;
-	for (uint64_t times = 2; times <= count / PLACES_LEAST && !best; times++) {
-		uint64_t places = 0, held = 0;
-
-		for (size_t i = 0, next; i < count; i = next) {
-			uint64_t size = 0;
-
-			for (next = i; next < count && weights[next].stack == weights[i].stack; next++)
-				size += weights[next].size;
-			if (next - i == times) {
-				places++;
-				held += size;
-			}
-		}
-		if (places >= PLACES_LEAST && held > bytes / 2)
-			best = times;
-	}
-	free(weights);
-	return best;
-}
-
-static void infer_sizes(struct vs_request *r, const struct vs_option *options, size_t count,
-                        const struct vs_subject *subject, struct comparison *c)
-{
-	uint64_t batch = 0, seq = 0;
-
-	vs_sizes_from_command(subject->process->trace, &batch, &seq);
-	c->inferred.batch = c->inferred.seq = "";
-	if (!vs_option_given(options, count, "--batch")) {
-		c->inferred.batch = batch ? " (inferred: the command line)" : ASSUMED;
-		r->batch = batch ? batch : r->batch;
-	}
-	if (!vs_option_given(options, count, "--seq")) {
-		c->inferred.seq = seq ? " (inferred: the command line)" : ASSUMED;
-		r->seq = seq ? seq : r->seq;
-	}
-	c->inferred.layers = layers_of(c->device);
-}
-
-static int infer(struct vs_request *r, const struct vs_option *options, size_t count,
-                 const struct vs_subject *subject, struct comparison *c)
-{
-	const struct vs_point *peak = &c->device->peak;
-	uint64_t weights = peak->tags[VS_TAG_WEIGHTS] - peak->details[VS_DETAIL_WEIGHTS_GATHERED];
-
-	c->inferred.dtype = vs_dtype_conclude(subject, c->device);
-	c->inferred.count = weights / c->inferred.dtype.bytes;
-	infer_regime(r, options, count, c);
-	if (!r->config && !r->preset && !r->layers && !r->hidden) {
-		r->preset = preset_of(c->inferred.count);
-		c->inferred.model = r->preset != NULL;
-	}
-	if (!r->config && !r->preset && !r->layers && !r->parameters) {
-		c->inferred.parameters = true;
-		r->parameters = c->inferred.count;
-		if (!r->parameters) {
-			vs_complain("no weights in the recording: compare: give --config, --preset or --parameters");
-			return -ENODATA;
-		}
-	}
-	infer_sizes(r, options, count, subject, c);
-	return 0;
-}
 
 /* Why measured and refined differ, by the class of the gap. */
 static const char *measured_reason(const struct vs_row *row)
@@ -301,29 +131,43 @@ static void verdict(const struct comparison *c, char *text, size_t size)
 		         off(vs_forecast_peak(&c->forecast), measured));
 }
 
+static void print_sizes(const struct vs_request *r, const struct comparison *c)
+{
+	const struct vs_shape *s = &r->job.shape;
+
+	printf("  %llu layers, hidden %llu, feed-forward %llu, vocabulary %llu, %llu heads",
+	       (unsigned long long)s->layers, (unsigned long long)s->hidden, (unsigned long long)s->ffn,
+	       (unsigned long long)s->vocab, (unsigned long long)s->heads);
+	if (s->kv_heads != s->heads)
+		printf(" (%llu for keys)", (unsigned long long)s->kv_heads);
+	printf(" of %llu%s\n", (unsigned long long)s->head_dim,
+	       *c->inferred.model && c->inferred.facts.hidden && !c->inferred.facts.head_dim ? " (assumed)" : "");
+}
+
 static void print_inferred(const struct vs_request *r, const struct comparison *c)
 {
 	char count[VS_SIZE_MAX];
 
 	printf("%s: %s parameters%s\n", c->inferred.parameters ? "model unknown" : r->name,
 	       vs_count_format(r->shaped ? vs_shape_count(&r->job.shape) : r->parameters, count),
-	       c->inferred.model        ? " (inferred: a preset of that size)"
-	       : c->inferred.parameters ? " (inferred from the weights)"
-	                                : "");
+	       c->inferred.parameters ? " (inferred from the weights)" : c->inferred.model);
 	printf("  weights of %u bytes (%s%s)\n", c->inferred.dtype.bytes,
 	       c->inferred.dtype.assumed ? "assumed: " : "",
 	       c->inferred.dtype.basis ? c->inferred.dtype.basis : "recorded");
+	if (r->shaped)
+		print_sizes(r, c);
 	printf("  precision %s%s, optimizer %s%s, checkpointing %s%s", vs_precision_names[r->job.precision],
 	       c->inferred.precision ? " (inferred)" : "", vs_optimizer_names[r->job.optimizer],
 	       c->inferred.optimizer ? " (inferred)" : "", vs_checkpointing_names[r->job.checkpointing],
 	       c->inferred.checkpointing ? " (inferred)" : "");
 	if (r->shaped)
-		printf(", batch %llu%s, sequence %llu%s", (unsigned long long)r->job.batch, c->inferred.batch,
-		       (unsigned long long)r->job.seq, c->inferred.seq);
+		printf(",\n  attention %s%s, batch %llu%s, sequence %llu%s", vs_attention_names[r->job.attention],
+		       c->inferred.attention ? " (inferred)" : "", (unsigned long long)r->job.batch,
+		       c->inferred.batch, (unsigned long long)r->job.seq, c->inferred.seq);
 	putchar('\n');
-	if (c->inferred.layers)
-		printf("  %llu layers (inferred: most weights are made in as many at each place)\n",
-		       (unsigned long long)c->inferred.layers);
+	if (c->inferred.facts.layers && !r->shaped)
+		printf("  %llu layers (inferred: the weights come in as many repetitions)\n",
+		       (unsigned long long)c->inferred.facts.layers);
 	if (!r->shaped)
 		puts("  Activations and the refined column need the model: give --config or --preset, --batch and "
 		     "--seq.");
@@ -400,23 +244,33 @@ static void size_or_null(struct vs_json *json, const char *key, uint64_t bytes, 
 
 static void model_json(struct vs_json *json, const struct vs_request *r, const struct comparison *c)
 {
-	bool assumed = !strcmp(c->inferred.batch, ASSUMED) || !strcmp(c->inferred.seq, ASSUMED);
-
 	vs_json_object(json, "model");
 	vs_json_string(json, "name", c->inferred.parameters ? "" : r->name);
 	vs_json_unsigned(json, "parameters", r->shaped ? vs_shape_count(&r->job.shape) : r->parameters);
 	vs_json_string(json, "precision", vs_precision_names[r->job.precision]);
 	vs_json_string(json, "optimizer", vs_optimizer_names[r->job.optimizer]);
 	vs_json_string(json, "checkpointing", vs_checkpointing_names[r->job.checkpointing]);
+	vs_json_string(json, "attention", vs_attention_names[r->job.attention]);
 	vs_json_unsigned(json, "batch", r->job.batch);
 	vs_json_unsigned(json, "seq", r->job.seq);
+	if (r->shaped) {
+		vs_json_unsigned(json, "layers", r->job.shape.layers);
+		vs_json_unsigned(json, "hidden", r->job.shape.hidden);
+		vs_json_unsigned(json, "heads", r->job.shape.heads);
+		vs_json_unsigned(json, "kv_heads", r->job.shape.kv_heads);
+		vs_json_unsigned(json, "ffn", r->job.shape.ffn);
+		vs_json_unsigned(json, "vocab", r->job.shape.vocab);
+	}
 	vs_json_object_line(json, "inferred");
-	vs_json_bool(json, "model", c->inferred.model || c->inferred.parameters);
+	vs_json_bool(json, "model", *c->inferred.model || c->inferred.parameters);
 	vs_json_bool(json, "precision", c->inferred.precision);
 	vs_json_bool(json, "optimizer", c->inferred.optimizer);
 	vs_json_bool(json, "checkpointing", c->inferred.checkpointing);
-	vs_json_bool(json, "sizes_assumed", assumed);
-	size_or_null(json, "layers", c->inferred.layers, c->inferred.layers > 0);
+	vs_json_bool(json, "attention", c->inferred.attention);
+	vs_json_bool(json, "sizes_assumed", c->inferred.assumed);
+	size_or_null(json, "layers", c->inferred.facts.layers, c->inferred.facts.layers > 0);
+	size_or_null(json, "hidden", c->inferred.facts.hidden, c->inferred.facts.hidden > 0);
+	size_or_null(json, "head_dim", c->inferred.facts.head_dim, c->inferred.facts.head_dim > 0);
 	vs_json_end(json);
 	vs_json_end(json);
 }
@@ -482,7 +336,8 @@ static int compare(struct vs_request *r, const struct vs_option *options, size_t
 		vs_complain("no GPU memory was used: compare: record a run that trains");
 		return VS_ANSWER_NONE;
 	}
-	if (infer(r, options, count, subject, &c) || vs_request_resolve(r, options, count))
+	if (vs_compare_infer(r, options, count, subject, c.device, &c.inferred) ||
+	    vs_request_resolve(r, options, count))
 		return VS_ANSWER_NONE;
 	if (!vs_gpu_memory_find(c.device->name, &gpu))
 		vs_job_on(&r->job, &gpu);

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The weights in the order they were made are a few tensors, then the same few again for every layer: the period
+ * gives the layers, and what a family puts into one gives the sizes.
+ */
+#include "infer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/preset.h"
+
+/* A block is its request rounded up to 512 bytes; one above 1 MiB may keep up to 1 MiB more, which the allocator does
+ * not split off (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kSmallSize). */
+#define BLOCK UINT64_C(512)
+#define SLACK (UINT64_C(1) << 20)
+
+/* A longer period than any family's layer has tensors. */
+#define PERIOD_MAX 48
+
+/* The tensors of one layer in the order the classes make them. Matrices: Q K V O projections, G gate, up and (D) down
+ * of the feed-forward. Vectors: N norms and biases of the hidden size, q k f biases of the projections' sizes, d
+ * norms of a head. C: GPT-2's projection to all three, c its bias. */
+static const struct template
+{
+	enum vs_family family;
+	const char *roles;
+}
+templates[] = {
+    {VS_FAMILY_LLAMA, "QKVOGGDNN"},    {VS_FAMILY_MISTRAL, "QKVOGGDNN"},     {VS_FAMILY_GEMMA, "QKVOGGDNN"},
+    {VS_FAMILY_QWEN2, "QqKkVkOGGDNN"}, {VS_FAMILY_QWEN3, "QKVOddGGDNN"},     {VS_FAMILY_GEMMA2, "QKVOGGDNNNN"},
+    {VS_FAMILY_GPT2, "NNCcONNNGfDN"},  {VS_FAMILY_BERT, "QqKkVkONNNGfDNNN"},
+};
+
+struct weights {
+	uint64_t *sizes;
+	size_t count;
+	bool ordered;                 /* when each was made is known */
+	size_t start, period, layers; /* of the repetition, by the order */
+	uint64_t element;
+};
+
+static int by_age(const void *a, const void *b)
+{
+	const struct vs_block *const *x = a, *const *y = b;
+
+	return ((*x)->allocated_at > (*y)->allocated_at) - ((*x)->allocated_at < (*y)->allocated_at);
+}
+
+static int collect(const struct vs_device_summary *device, struct weights *w)
+{
+	const struct vs_block **blocks = calloc(device->block_count + 1, sizeof(*blocks));
+	size_t count = 0;
+
+	w->sizes = calloc(device->block_count + 1, sizeof(*w->sizes));
+	if (!blocks || !w->sizes) {
+		free(blocks);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < device->block_count; i++) {
+		const struct vs_block *b = &device->blocks[i];
+
+		if (b->tag == VS_TAG_WEIGHTS && b->detail == VS_DETAIL_NONE)
+			blocks[count++] = b;
+	}
+	if (count)
+		qsort(blocks, count, sizeof(*blocks), by_age);
+	w->ordered = true;
+	for (size_t i = 0; i < count; i++) {
+		w->sizes[i] = blocks[i]->size;
+		w->ordered &= !i || blocks[i]->allocated_at > blocks[i - 1]->allocated_at;
+	}
+	w->count = count;
+	free(blocks);
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+	while (b) {
+		uint64_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+static bool same(uint64_t a, uint64_t b)
+{
+	return a == b || (a > SLACK && b > SLACK && (a > b ? a - b : b - a) <= SLACK);
+}
+
+/* Matrices outside of the layers are one or two of a size; vectors may be some more: norms, biases of a head. */
+#define BESIDE 2
+
+struct group {
+	uint64_t bytes, count; /* tensors of one size */
+};
+
+/* Could `n` be the layers? Then every size comes in multiples of it, and these have nothing more in common. */
+static bool divides(uint64_t n, const struct group *groups, size_t count, uint64_t all)
+{
+	uint64_t common = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool matrices = groups[i].bytes > all / 50;
+
+		if (groups[i].count < n || (matrices && groups[i].count % n > BESIDE))
+			return false;
+		common = greatest_divisor(groups[i].count / n, common);
+	}
+	return common == 1;
+}
+
+/* In whatever order they were made. 0: not told. */
+static int count_layers(const struct weights *w, uint64_t *ret_layers)
+{
+	struct group *groups = calloc(w->count + 1, sizeof(*groups));
+	uint64_t *sizes = calloc(w->count + 1, sizeof(*sizes)), all = 0, grouped = 0, most = 0;
+	size_t count = 0;
+
+	if (!sizes || !groups) {
+		free(groups);
+		free(sizes);
+		return -ENOMEM;
+	}
+	memcpy(sizes, w->sizes, w->count * sizeof(*sizes));
+	qsort(sizes, w->count, sizeof(*sizes), by_size);
+	for (size_t i = 0, next; i < w->count; i = next) {
+		struct group g = {0};
+
+		for (next = i; next < w->count && same(sizes[next], sizes[i]); next++) {
+			g.bytes += sizes[next];
+			g.count++;
+		}
+		all += g.bytes;
+		if (g.count <= BESIDE || sizes[i] <= BLOCK) /* scalars and small buffers say nothing */
+			continue;
+		grouped += g.bytes;
+		most = g.count > most ? g.count : most;
+		groups[count++] = g;
+	}
+	*ret_layers = 0;
+	for (uint64_t n = most; n > 1 && count > 1 && grouped > all / 4 && !*ret_layers; n--) {
+		if (divides(n, groups, count, all))
+			*ret_layers = n;
+	}
+	free(groups);
+	free(sizes);
+	return 0;
+}
+
+/* The shortest period whose repetition holds most of the bytes. */
+static bool find_period(struct weights *w)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < w->count; i++)
+		all += w->sizes[i];
+	for (size_t p = 2; p <= PERIOD_MAX && 2 * p <= w->count; p++) {
+		for (size_t i = 0, run; i + p < w->count; i += run + 1) {
+			uint64_t bytes = 0;
+
+			for (run = 0; i + run + p < w->count && same(w->sizes[i + run], w->sizes[i + run + p]); run++)
+				bytes += w->sizes[i + run];
+			if (run < p || bytes < all / 4)
+				continue;
+			w->start = i;
+			w->period = p;
+			w->layers = run / p + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+static uint64_t round_up(uint64_t bytes)
+{
+	return (bytes + BLOCK - 1) / BLOCK * BLOCK;
+}
+
+/* Can a request of so many bytes have become this block? */
+static bool holds(uint64_t block, uint64_t bytes)
+{
+	uint64_t rounded = round_up(bytes);
+
+	return block == rounded || (rounded > SLACK && block > rounded && block - rounded <= SLACK);
+}
+
+/* Larger is rounder: sizes of models are multiples of powers of two. */
+static uint64_t roundness(uint64_t n)
+{
+	return n & -n;
+}
+
+/* Elements of `unit` bytes in a block: those a published model has come first (0: none given), then the roundest;
+ * 0: no whole number fits. */
+static uint64_t pick(uint64_t block, uint64_t unit, uint64_t step, const uint64_t *known, size_t known_count)
+{
+	uint64_t most = block / unit / step * step, least = block > SLACK ? (block - SLACK) / unit : 0, best = 0;
+
+	for (size_t i = 0; i < known_count; i++) {
+		if (known[i] && holds(block, known[i] * unit))
+			return known[i];
+	}
+	for (uint64_t n = most; n && n >= least && holds(block, n * unit); n -= step) {
+		if (roundness(n) > roundness(best) || !best)
+			best = n;
+	}
+	return best;
+}
+
+/* The block of role `role` in a period that begins at `at`; 0: the template has none. */
+static uint64_t size_of(const struct weights *w, const char *roles, size_t at, char role)
+{
+	const char *found = strchr(roles, role);
+
+	return found ? w->sizes[at + (size_t)(found - roles)] : 0;
+}
+
+/* Tensors of one role have one size, in this layer and the next. */
+static bool consistent(const struct weights *w, const char *roles, size_t at)
+{
+	for (size_t i = 0; roles[i]; i++) {
+		if (!same(w->sizes[at + i], size_of(w, roles, at, roles[i])))
+			return false;
+	}
+	return same(size_of(w, roles, at, 'O'), size_of(w, roles, at, 'Q') ?: size_of(w, roles, at, 'O')) &&
+	       same(size_of(w, roles, at, 'D'), size_of(w, roles, at, 'G'));
+}
+
+/* Feed-forward sizes of published models of this width. */
+static size_t known_sizes(uint64_t hidden, uint64_t *ffn, uint64_t *vocab, size_t room)
+{
+	struct vs_shape shape;
+	size_t count = 0;
+
+	for (size_t i = 0; count < room && vs_preset_at(i, &shape); i++) {
+		ffn[count] = shape.hidden == hidden ? shape.ffn : 0;
+		vocab[count++] = shape.vocab;
+	}
+	return count;
+}
+
+#define KNOWN 128
+
+/* All sizes, given the hidden one; false: they do not fit together. */
+static bool solve(const struct weights *w, const char *roles, size_t at, uint64_t hidden, struct vs_inference *r)
+{
+	uint64_t ffn[KNOWN], vocab[KNOWN], row = hidden * w->element, q, kv, f, v;
+	uint64_t edge = w->start ? w->sizes[0] : 0; /* the embedding comes first */
+	size_t known = known_sizes(hidden, ffn, vocab, KNOWN);
+
+	if (size_of(w, roles, at, 'C')) {
+		if (!holds(size_of(w, roles, at, 'C'), 3 * hidden * row) ||
+		    !holds(size_of(w, roles, at, 'O'), hidden * row))
+			return false;
+		q = kv = hidden;
+	} else {
+		q = pick(size_of(w, roles, at, 'Q'), row, 8, &hidden, 1);
+		kv = pick(size_of(w, roles, at, 'K'), row, 8, &q, 1);
+	}
+	f = pick(size_of(w, roles, at, 'G'), row, 8, ffn, known);
+	v = edge ? pick(edge, row, 1, vocab, known) : 0;
+	if (!q || !kv || !f || q % kv)
+		return false;
+	if ((size_of(w, roles, at, 'q') && !holds(size_of(w, roles, at, 'q'), q * w->element)) ||
+	    (size_of(w, roles, at, 'k') && !holds(size_of(w, roles, at, 'k'), kv * w->element)) ||
+	    (size_of(w, roles, at, 'f') && !holds(size_of(w, roles, at, 'f'), f * w->element)))
+		return false;
+	r->hidden = hidden;
+	r->ffn = f;
+	r->vocab = v;
+	r->query = q;
+	r->key = kv;
+	r->tied = !edge || !same(w->sizes[w->count - 1], edge);
+	r->exact = round_up(f * row) == size_of(w, roles, at, 'G') && (!edge || round_up(v * row) == edge);
+	return true;
+}
+
+/* Try every place where a layer may begin and every hidden size that its norm allows, the roundest first. */
+static bool match(const struct weights *w, const char *roles, struct vs_inference *r)
+{
+	for (size_t at = w->start; at < w->start + w->period && at + w->period <= w->count; at++) {
+		uint64_t norm = size_of(w, roles, at, 'N'), most = norm / w->element, tried = UINT64_MAX;
+
+		if (norm > SLACK || !consistent(w, roles, at)) /* no vector of a model is that long */
+			continue;
+		for (;;) {
+			uint64_t best = 0;
+
+			for (uint64_t n = most / 8 * 8; n && holds(norm, n * w->element); n -= 8) {
+				uint64_t rank = roundness(n) << 32 | n;
+
+				if (rank < tried && (!best || rank > (roundness(best) << 32 | best)))
+					best = n;
+			}
+			if (!best)
+				break;
+			if (solve(w, roles, at, best, r))
+				return true;
+			tried = roundness(best) << 32 | best;
+		}
+	}
+	return false;
+}
+
+/* How wide a head is: the attention's own blocks count the heads. */
+static uint64_t head_width(const struct vs_attention_blocks *attention, uint64_t seq, const struct vs_inference *r)
+{
+	static const uint64_t widths[] = {128, 64, 256, 80, 96, 32, 192, 112, 48, 40, 16};
+
+	for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]) && r->tokens; i++) {
+		uint64_t width = widths[i], rows = r->query / width * r->tokens;
+
+		if (r->query % width || r->key % width)
+			continue;
+		if ((attention->row_sums && holds(attention->row_sums, rows * 4)) ||
+		    (attention->scores && seq && holds(attention->scores, rows * seq * 4)))
+			return width;
+	}
+	return 0;
+}
+
+static uint64_t tokens_of(const struct vs_device_summary *device)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < device->block_count; i++) {
+		if (device->blocks[i].tag == VS_TAG_INPUTS && device->blocks[i].size > most)
+			most = device->blocks[i].size;
+	}
+	return most / 8; /* int64 */
+}
+
+int vs_infer_blocks(const struct vs_device_summary *device, unsigned element, uint64_t seq,
+                    const struct vs_attention_blocks *attention, struct vs_inference *r)
+{
+	struct weights w = {.element = element};
+	int error = collect(device, &w);
+
+	if (!error)
+		error = count_layers(&w, &r->layers);
+	if (!error && w.ordered && find_period(&w) && w.layers == r->layers) {
+		r->tokens = tokens_of(device);
+		for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]) && !r->hidden; i++) {
+			if (templates[i].family == (enum vs_family)r->family &&
+			    strlen(templates[i].roles) == w.period)
+				match(&w, templates[i].roles, r);
+		}
+		if (r->hidden)
+			r->head_dim = head_width(attention, seq, r);
+	}
+	free(w.sizes);
+	return error;
+}
