@@ -183,6 +183,8 @@ static void text_event(const struct vramshim_trace *trace, const struct vramshim
 		printf(" handle 0x%" PRIx64, event->handle);
 	if (is_torch(event))
 		printf(" allocated %" PRIu64 " reserved %" PRIu64, event->allocated, event->reserved);
+	if (event->type == VRAMSHIM_MEMINFO && event->allocated)
+		printf(" process %" PRIu64 " others %" PRIu64, event->allocated, event->reserved);
 	if (event->type == VRAMSHIM_CUDA_FAIL)
 		printf(" result %" PRId32, event->result);
 	if (event->stack)
@@ -287,6 +289,10 @@ static void json_event(struct vs_json *json, const struct vramshim_trace *trace,
 	if (is_torch(event)) {
 		vs_json_unsigned(json, "allocated", event->allocated);
 		vs_json_unsigned(json, "reserved", event->reserved);
+	}
+	if (event->type == VRAMSHIM_MEMINFO && event->allocated) {
+		vs_json_unsigned(json, "process", event->allocated);
+		vs_json_unsigned(json, "others", event->reserved);
 	}
 	if (event->type == VRAMSHIM_CUDA_FAIL)
 		vs_json_signed(json, "result", event->result);
