@@ -34,6 +34,9 @@ enum vramshim_memory {
 	VRAMSHIM_MEMORY_MAPPED = 7,   /* cuMemMap/Unmap: no bytes, `handle` is what is mapped */
 	VRAMSHIM_MEMORY_RESERVED = 8, /* cuMemAddressReserve/Free: address space only */
 	VRAMSHIM_MEMORY_FOREIGN = 9,  /* opened IPC or external memory: another owner's bytes */
+	VRAMSHIM_MEMORY_HELD = 10,    /* what a pool (`address`), or the graphs of a device, has from the card from now on */
+	VRAMSHIM_MEMORY_CONTEXT = 11, /* a context; what was allocated in it goes with it */
+	VRAMSHIM_MEMORY_CODE = 12,    /* a module or library of kernels; its bytes are not told */
 };
 
 struct vramshim_event {
@@ -47,7 +50,7 @@ struct vramshim_event {
 	uint64_t sequence;           /* position in the process's total order, from 1 */
 	uint64_t time_ns;
 	uint64_t address;   /* the block, allocation or handle */
-	uint64_t handle;    /* MEMORY_MAPPED: the physical handle */
+	uint64_t handle;    /* MAPPED, PHYSICAL of a retained handle: the handle. POOL: the pool. Else: the context */
 	uint64_t size;      /* of the block (PyTorch: after its rounding); OOM: what was asked */
 	uint64_t allocated; /* PyTorch events: total allocated on the device after the event */
 	uint64_t reserved;  /* ... and total reserved. MEMINFO: what this process, and all others, hold by NVML */

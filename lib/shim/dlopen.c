@@ -6,18 +6,15 @@
 #include <dlfcn.h>
 
 #include "shim/dlopen.h"
+#include "shim/loader.h"
 
 /* Read by the assembly below. */
 __attribute__((visibility("hidden"), used)) void *vs_dlopen_real;
 __attribute__((visibility("hidden"), used)) int vs_dlopen_flags;
 
-/* By version: dlsym() would find a definition of any version first. 2.34 moved dlopen() into libc. */
 __attribute__((visibility("hidden"), used)) void vs_dlopen_resolve(void)
 {
-	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-
-	for (unsigned int i = 0; i < sizeof(versions) / sizeof(versions[0]) && !vs_dlopen_real; i++)
-		vs_dlopen_real = dlvsym(RTLD_NEXT, "dlopen", versions[i]);
+	vs_dlopen_real = vs_loader_next("dlopen");
 }
 
 void vs_dlopen_keep(void)

@@ -1,117 +1,51 @@
-/* SPDX-License-Identifier: MIT
- *
- * The calls that hand out CUDA's functions by name. The library is asked first, so that its choice of version,
- * its errors and its status are what the caller gets; then the pointer is exchanged for our wrapper.
- */
-#include <limits.h>
-#include <stdatomic.h>
+/* SPDX-License-Identifier: MIT */
+#include "shim/gateways.h"
+
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "shim/cuda_types.h"
-#include "shim/export.h"
-#include "shim/real.h"
-#include "shim/thread.h"
+#include "shim/cuda_hooks.h"
 
-/* A gateway as everything below needs it; the ABIs differ in how they say the rest. */
-struct gateway {
-	const char *name;
-	enum vs_api api;
-	_Atomic(void *) real;
-};
-
-static void *gateway_real(struct gateway *gateway)
+/* The driver's own answer for `base` in one version. NULL: it has none, or there is no driver to ask. */
+static void *ask(const char *base, unsigned int version, uint64_t flags)
 {
-	void *real = atomic_load_explicit(&gateway->real, memory_order_acquire);
+	int (*get_v2)(const char *, void **, int, uint64_t, int *) = vs_real(VS_ENTRY_cuGetProcAddress_v2, 0);
+	int (*get)(const char *, void **, int, uint64_t) = vs_real(VS_ENTRY_cuGetProcAddress, 0);
+	void *found = NULL;
+	int status;
 
-	if (!real) {
-		real = vs_real_symbol(gateway->api, gateway->name);
-		atomic_store_explicit(&gateway->real, real, memory_order_release);
+	/* The fifth argument came with CUDA 12.0, under the same base name. */
+	if (get_v2 ? get_v2(base, &found, (int)version, flags, &status)
+	           : !get || get(base, &found, (int)version, flags))
+		return NULL;
+	return found;
+}
+
+/* One name has had several ABIs, and may get another that is not known here; some gateways do not even tell which one
+ * they serve. So it is not reckoned which row a pointer belongs to: it is the row for which the driver answers the
+ * same pointer. Rows of a name are in ascending order of their versions. */
+static void *exchange(const char *base, void *real, int per_thread)
+{
+	for (int i = VS_ENTRY_COUNT - 1; i >= 0; i--) {
+		const struct vs_entry_info *info = &vs_entries[i];
+
+		if (info->api != VS_API_DRIVER || (info->per_thread && !per_thread) || strcmp(info->base, base))
+			continue;
+		if (ask(base, info->since, per_thread ? VS_CUDA_ENTRY_PER_THREAD : VS_CUDA_ENTRY_DEFAULT) == real)
+			return vs_real_wrapper((enum vs_entry)i, real);
 	}
 	return real;
 }
 
-/* A gateway that is asked for a gateway: CUDA's own runtime asks the driver for cuGetProcAddress first. */
-static void *wrapped_gateway(const char *base, unsigned int version, void *real);
-
-static int wrapped(int result, const char *base, void **out, unsigned int version, int per_thread)
+void vs_call_entry_point(struct vs_call *call, const char *base, void **out, unsigned long long flags)
 {
-	if (!result && out && *out && base && vs_recording)
-		*out = vs_real_wrap(base, version, per_thread, wrapped_gateway(base, version, *out));
-	return result;
-}
+	/* The _ptsz twins are what code compiled for per-thread default streams calls: there, the default flavour is
+	 * that one. */
+	int per_thread =
+	    flags == VS_CUDA_ENTRY_DEFAULT ? vs_entries[call->entry].per_thread : flags == VS_CUDA_ENTRY_PER_THREAD;
 
-/* cudaGetDriverEntryPoint serves the newest ABI its runtime knows. The _ptsz twin is what code compiled for
- * per-thread default streams calls: there, the default flavour is that one. */
-#define VS_ENTRY_POINT(export, default_per_thread)                                                                   \
-	VS_EXPORT int export(const char *base, void **out, unsigned long long flags, int *status);                   \
-	int export(const char *base, void **out, unsigned long long flags, int *status)                              \
-	{                                                                                                            \
-		static struct gateway gateway = {#export, VS_API_RUNTIME, NULL};                                     \
-		int (*real)(const char *, void **, unsigned long long, int *) = gateway_real(&gateway);              \
-                                                                                                                     \
-		if (!real)                                                                                           \
-			return VS_CUDA_NOT_INITIALIZED;                                                              \
-		return wrapped(real(base, out, flags, status), base, out, UINT_MAX,                                  \
-		               flags == VS_CUDA_ENTRY_DEFAULT ? default_per_thread                                   \
-		                                              : flags == VS_CUDA_ENTRY_PER_THREAD);                  \
-	}
-
-#define VS_ENTRY_POINT_BY_VERSION(export, default_per_thread)                                                        \
-	VS_EXPORT int export(const char *base, void **out, unsigned int version, unsigned long long flags,           \
-	                     int *status);                                                                           \
-	int export(const char *base, void **out, unsigned int version, unsigned long long flags, int *status)        \
-	{                                                                                                            \
-		static struct gateway gateway = {#export, VS_API_RUNTIME, NULL};                                     \
-		int (*real)(const char *, void **, unsigned int, unsigned long long, int *) =                        \
-		    gateway_real(&gateway);                                                                          \
-                                                                                                                     \
-		if (!real)                                                                                           \
-			return VS_CUDA_NOT_INITIALIZED;                                                              \
-		return wrapped(real(base, out, version, flags, status), base, out, version,                          \
-		               flags == VS_CUDA_ENTRY_DEFAULT ? default_per_thread                                   \
-		                                              : flags == VS_CUDA_ENTRY_PER_THREAD);                  \
-	}
-
-VS_ENTRY_POINT(cudaGetDriverEntryPoint, 0)
-VS_ENTRY_POINT(cudaGetDriverEntryPoint_ptsz, 1)
-VS_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion, 0)
-VS_ENTRY_POINT_BY_VERSION(cudaGetDriverEntryPointByVersion_ptsz, 1)
-
-/* The fifth argument came with CUDA 12.0, under the same base name. */
-#define STATUS_SINCE 12000
-
-static struct gateway driver_gateway = {"cuGetProcAddress", VS_API_DRIVER, NULL};
-static struct gateway driver_gateway_v2 = {"cuGetProcAddress_v2", VS_API_DRIVER, NULL};
-
-VS_EXPORT int cuGetProcAddress(const char *base, void **out, int version, uint64_t flags);
-int cuGetProcAddress(const char *base, void **out, int version, uint64_t flags)
-{
-	int (*real)(const char *, void **, int, uint64_t) = gateway_real(&driver_gateway);
-
-	if (!real)
-		return VS_CUDA_NOT_INITIALIZED;
-	return wrapped(real(base, out, version, flags), base, out, version < 0 ? 0 : (unsigned int)version,
-	               flags == VS_CUDA_ENTRY_PER_THREAD);
-}
-
-VS_EXPORT int cuGetProcAddress_v2(const char *base, void **out, int version, uint64_t flags, int *status);
-int cuGetProcAddress_v2(const char *base, void **out, int version, uint64_t flags, int *status)
-{
-	int (*real)(const char *, void **, int, uint64_t, int *) = gateway_real(&driver_gateway_v2);
-
-	if (!real)
-		return VS_CUDA_NOT_INITIALIZED;
-	return wrapped(real(base, out, version, flags, status), base, out, version < 0 ? 0 : (unsigned int)version,
-	               flags == VS_CUDA_ENTRY_PER_THREAD);
-}
-
-static void *wrapped_gateway(const char *base, unsigned int version, void *real)
-{
-	struct gateway *gateway = version >= STATUS_SINCE ? &driver_gateway_v2 : &driver_gateway;
-
-	/* Ours is handed out only if it has something to call. */
-	if (strcmp(base, "cuGetProcAddress") || !gateway_real(gateway))
-		return real;
-	return version >= STATUS_SINCE ? (void *)cuGetProcAddress_v2 : (void *)cuGetProcAddress;
+	if (call->result || !out || !*out || !base || strncmp(base, "cu", 2) || vs_real_is_ours(*out))
+		return;
+	*out = exchange(base, *out, per_thread);
 }

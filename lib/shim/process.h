@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/cuda_contexts.h"
+#include "shim/cuda_pools.h"
 #include "shim/idmap.h"
 #include "shim/real.h"
 
@@ -37,6 +39,8 @@ struct vs_process {
 
 	struct vs_idmap modules;       /* address range -> 1; added to under the loader's lock */
 	_Atomic uint64_t modules_seen; /* dl_iterate_phdr's count of loads at the last scan, + 1 */
+	struct vs_contexts contexts;
+	struct vs_pools pools;
 	_Atomic uint32_t entry_names[VS_ENTRY_COUNT];
 	_Atomic uint64_t devices_seen; /* bit n: device n is described */
 };

@@ -4,12 +4,14 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "shim/loader.h"
 #include "shim/modules.h"
 #include "shim/real.h"
 
-static _Atomic(void *) slots[VS_ENTRY_COUNT];
+_Atomic(void *) vs_real_slots[VS_ENTRY_COUNT][VS_INSTANCES];
 
 /* PyTorch is loaded RTLD_LOCAL, and what it needs with it: RTLD_NEXT does not see those libraries, their
  * names do. Newest first; 11.0 is the soname of all CUDA 11 runtimes. */
@@ -23,67 +25,140 @@ static const char *const *const library_names[] = {
     [VS_API_TORCH] = torch_names,
 };
 
-/* The handle's reference is kept: it pins the library that the pointer lies in. */
-static void *symbol_in(const char *library, const char *name)
+/* A runtime's symbols have its soname for a version. */
+static const char *const instance_versions[VS_INSTANCES] = {
+    [VS_INSTANCE_11] = "libcudart.so.11.0",
+    [VS_INSTANCE_12] = "libcudart.so.12",
+    [VS_INSTANCE_13] = "libcudart.so.13",
+};
+
+/* The handle's reference is kept: it pins the library that the pointer lies in. `version` may be NULL. */
+static void *symbol_in(const char *library, const char *name, const char *version)
 {
 	void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
 
-	return handle ? dlsym(handle, name) : NULL;
+	if (!handle)
+		return NULL;
+	return version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
+}
+
+/* A wheel that brings the runtime with it has it under a name of its own: libcudart-1a2b3c4d.so.11.0. */
+static void *bundled(const char *name, const char *version)
+{
+	char path[PATH_MAX];
+
+	return vs_modules_find("libcudart", path, sizeof(path)) == 0 ? symbol_in(path, name, version) : NULL;
 }
 
 void *vs_real_symbol(enum vs_api api, const char *name)
 {
 	int saved = errno;
-	void *symbol = dlsym(RTLD_NEXT, name);
-	char path[PATH_MAX];
+	void *symbol = NULL;
 
-	for (const char *const *library = library_names[api]; !symbol && *library; library++)
-		symbol = symbol_in(*library, name);
-	/* A wheel that brings the runtime with it has it under a name of its own: libcudart-1a2b3c4d.so.11.0. */
-	if (!symbol && api == VS_API_RUNTIME && vs_modules_find("libcudart", path, sizeof(path)) == 0)
-		symbol = symbol_in(path, name);
+	vs_loader_resolve();
+	if (vs_loader.dlsym)
+		symbol = vs_loader.dlsym(RTLD_NEXT, name);
+	for (const char *const *library = library_names[api]; vs_loader.dlsym && !symbol && *library; library++)
+		symbol = symbol_in(*library, name, NULL);
+	if (vs_loader.dlsym && !symbol && api == VS_API_RUNTIME)
+		symbol = bundled(name, NULL);
 	errno = saved;
 	return symbol;
 }
 
-void *vs_real_entry(enum vs_entry entry)
+static bool is_runtime(const void *symbol)
 {
-	/* Acquire/release: the pointer is all there is to see, but whoever stored it may have loaded the code. */
-	void *real = atomic_load_explicit(&slots[entry], memory_order_acquire);
+	const char *slash;
+	Dl_info info;
 
-	if (real)
-		return real;
-	real = vs_real_symbol(vs_entries[entry].api, vs_entries[entry].export);
-	if (real && real != vs_entries[entry].wrapper)
-		atomic_store_explicit(&slots[entry], real, memory_order_release);
-	return real == vs_entries[entry].wrapper ? NULL : real;
+	if (!dladdr(symbol, &info) || !info.dli_fname)
+		return false;
+	slash = strrchr(info.dli_fname, '/');
+	return !strncmp(slash ? slash + 1 : info.dli_fname, "libcudart", strlen("libcudart"));
 }
 
-void *vs_real_wrap(const char *base, unsigned int version, int per_thread, void *real)
+/* As the loader would bind a caller that asks for this version. Whoever else interposes has no versions, and is for all;
+ * of the runtimes themselves each is for its own callers. */
+static void *versioned_symbol(const char *name, const char *version)
 {
-	int best = -1;
-	void *expected = NULL;
+	int saved = errno;
+	void *symbol = NULL, *other;
 
-	if (!base || !real || strncmp(base, "cu", 2))
-		return real;
-	for (int i = 0; i < VS_ENTRY_COUNT; i++) {
-		const struct vs_entry_info *info = &vs_entries[i];
-
-		if (info->api != VS_API_DRIVER || info->since > version || strcmp(info->base, base))
-			continue;
-		if (real == info->wrapper)
-			return real;
-		/* A newer ABI of the same name wins; between equals, the flavour of stream asked for. Calls
-		 * without a stream have one flavour and serve both. */
-		if (best < 0 || info->since > vs_entries[best].since ||
-		    (info->since == vs_entries[best].since && !!per_thread == info->per_thread))
-			best = i;
+	vs_loader_resolve();
+	if (vs_loader.dlsym) {
+		other = vs_loader.dlsym(RTLD_NEXT, name);
+		if (other && !is_runtime(other))
+			symbol = other;
+		if (!symbol)
+			symbol = vs_loader.dlvsym(RTLD_NEXT, name, version);
+		if (!symbol)
+			symbol = symbol_in(version, name, NULL);
+		if (!symbol)
+			symbol = bundled(name, version);
+		if (!symbol)
+			symbol = other;
 	}
-	if (best < 0)
+	errno = saved;
+	return symbol;
+}
+
+void *vs_real_look_up(enum vs_entry entry, unsigned int instance)
+{
+	const struct vs_entry_info *info = &vs_entries[entry];
+	void *real = NULL;
+
+	if (instance_versions[instance])
+		real = versioned_symbol(info->export, instance_versions[instance]);
+	else if (instance == VS_INSTANCE_DEFAULT)
+		real = vs_real_symbol(info->api, info->export);
+	if (!real || vs_real_is_ours(real))
+		return NULL;
+	atomic_store_explicit(&vs_real_slots[entry][instance], real, memory_order_release);
+	return real;
+}
+
+bool vs_real_any(enum vs_entry entry)
+{
+	for (unsigned int i = 0; i < VS_INSTANCES; i++)
+		if (vs_entries[entry].wrappers[i] && vs_real(entry, i))
+			return true;
+	return false;
+}
+
+enum vs_entry vs_real_find(const char *name)
+{
+	unsigned int entry = 0;
+
+	while (entry < VS_ENTRY_COUNT && strcmp(vs_entries[entry].export, name))
+		entry++;
+	return entry;
+}
+
+/* Both ends of this library in memory, by the linker. */
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+bool vs_real_is_ours(const void *pointer)
+{
+	return (uintptr_t)pointer >= (uintptr_t)__ehdr_start && (uintptr_t)pointer < (uintptr_t)_end;
+}
+
+void *vs_real_wrapper(enum vs_entry entry, void *real)
+{
+	const struct vs_entry_info *info = &vs_entries[entry];
+
+	if (vs_real_is_ours(real))
 		return real;
-	/* What the library chose for this caller is what the wrapper must call, unless another definition
-	 * (an interposer, the simulated device) was found before. */
-	atomic_compare_exchange_strong_explicit(&slots[best], &expected, real, memory_order_acq_rel,
-	                                        memory_order_acquire);
-	return vs_entries[best].wrapper;
+	for (unsigned int i = 0; i < VS_INSTANCE_SPARE; i++)
+		if (info->wrappers[i] && vs_real(entry, i) == real)
+			return info->wrappers[i];
+	for (unsigned int i = VS_INSTANCE_SPARE; i < VS_INSTANCES; i++) {
+		void *expected = NULL;
+
+		if (atomic_compare_exchange_strong_explicit(&vs_real_slots[entry][i], &expected, real,
+		                                            memory_order_acq_rel, memory_order_acquire) ||
+		    expected == real)
+			return info->wrappers[i];
+	}
+	return real;
 }

@@ -12,9 +12,21 @@
 struct vs_process;
 struct vs_log;
 
+/* The outermost CUDA call that the thread is in. Known by its frame, and valid below it on the stack only: a C++
+ * exception may have passed through, and then nobody took the note away. */
+struct vs_nest {
+	uintptr_t frame;
+	const void *caller; /* where it returns to */
+	unsigned int entry; /* enum vs_entry: what the job called */
+	uint64_t freeing;   /* the address it is about to free, which is in the trace already; 0: none */
+};
+
 struct vs_thread {
-	unsigned int depth;         /* hooks entered and not left */
-	bool in_call;               /* between vs_sample_call_begins() and _ends() */
+	unsigned int depth; /* hooks entered and not left */
+	bool in_call;       /* between vs_sample_call_begins() and _ends() */
+	uint32_t bookings;  /* CUDA events recorded */
+	uint64_t booked;    /* address of the last of them; 0: a failure */
+	struct vs_nest nest;
 	uint32_t id;                /* kernel thread id in `process` */
 	struct vs_process *process; /* whose log this is: another one after a fork */
 	struct vs_log *log;

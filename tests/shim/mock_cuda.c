@@ -68,6 +68,28 @@ API int cuMemAlloc(unsigned int *out, unsigned int size)
 	return 0;
 }
 
+API int cuMemAllocManaged(uint64_t *out, size_t size, unsigned int flags)
+{
+	(void)flags;
+	return take(out, size);
+}
+
+API int cuMemAllocHost_v2(void **out, size_t size)
+{
+	return take((uint64_t *)out, size);
+}
+
+API int cuMemFreeHost(void *pointer)
+{
+	return give((uintptr_t)pointer);
+}
+
+API int cuMemFreeAsync(uint64_t address, void *stream)
+{
+	(void)stream;
+	return give(address);
+}
+
 API int cuMemAllocAsync(uint64_t *out, size_t size, void *stream)
 {
 	(void)stream;
@@ -209,7 +231,11 @@ int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamEndCapture(void *stream, void **graph);
 int cuMemAlloc_v2(uint64_t *out, size_t size);
 int cuMemFree_v2(uint64_t address);
+int cuMemAllocManaged(uint64_t *out, size_t size, unsigned int flags);
+int cuMemAllocHost_v2(void **out, size_t size);
+int cuMemFreeHost(void *pointer);
 int cuMemAllocAsync(uint64_t *out, size_t size, void *stream);
+int cuMemFreeAsync(uint64_t address, void *stream);
 int cuGetProcAddress_v2(const char *base, void **out, int version, uint64_t flags, int *status);
 
 API int cudaMalloc(void **out, size_t size)
@@ -229,24 +255,22 @@ API int cudaMallocAsync(void **out, size_t size, void *stream)
 
 API int cudaFreeAsync(void *pointer, void *stream)
 {
-	(void)stream;
-	return cuMemFree_v2((uintptr_t)pointer);
+	return cuMemFreeAsync((uintptr_t)pointer, stream);
 }
 
 API int cudaMallocManaged(void **out, size_t size, unsigned int flags)
 {
-	(void)flags;
-	return cuMemAlloc_v2((uint64_t *)out, size);
+	return cuMemAllocManaged((uint64_t *)out, size, flags);
 }
 
 API int cudaMallocHost(void **out, size_t size)
 {
-	return cuMemAlloc_v2((uint64_t *)out, size);
+	return cuMemAllocHost_v2(out, size);
 }
 
 API int cudaFreeHost(void *pointer)
 {
-	return cuMemFree_v2((uintptr_t)pointer);
+	return cuMemFreeHost(pointer);
 }
 
 API int cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)

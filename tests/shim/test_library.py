@@ -10,6 +10,7 @@ import sys
 from recorder import SHIM, Run, run_all, torch_environments
 
 SOURCE = os.environ["SOURCE"]
+RUNTIMES = ["libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13"]
 
 
 def symbols(path, *options):
@@ -18,7 +19,8 @@ def symbols(path, *options):
 
 
 def exported():
-    return symbols(SHIM, "--defined-only")
+    """What is exported, without versions, and without those themselves."""
+    return {name.split("@")[0] for name in symbols(SHIM, "--defined-only")} - {"VRAMSHIM"} - set(RUNTIMES)
 
 
 def test_needs_libc_only():
@@ -32,12 +34,19 @@ def test_exports_what_it_hooks():
     with open(SOURCE + "/lib/shim/cuda_entries.def") as table:
         entries = set(re.findall(r"^VS_ENTRY\((\w+),", table.read(), re.M))
     assert len(entries) > 30
-    gateways = {"cudaGetDriverEntryPoint", "cudaGetDriverEntryPoint_ptsz", "cudaGetDriverEntryPointByVersion",
-                "cudaGetDriverEntryPointByVersion_ptsz", "cuGetProcAddress", "cuGetProcAddress_v2", "dlopen"}
+    assert {"cudaGetDriverEntryPoint", "cudaGetDriverEntryPoint_ptsz", "cudaGetDriverEntryPointByVersion",
+            "cudaGetDriverEntryPointByVersion_ptsz", "cuGetProcAddress", "cuGetProcAddress_v2"} <= entries
+    gateways = {"dlopen", "dlsym", "dlvsym"}
     torch = {"_ZN3c1027report%sToProfilerE%s%s%sNS_6DeviceE" % (what, pointer, "l", totals)
              for what, pointer in (("MemoryUsage", "Pv"), ("OutOfMemory", "")) for totals in ("mm", "ll")}
     marks = {"vramshim_mark", "vramshim_active"}
     assert exported() == entries | gateways | torch | marks, exported() ^ (entries | gateways | torch | marks)
+    # Each of the runtime's in every version that a caller may ask for, none of the driver's in any.
+    for name in entries:
+        versions = {"@@VRAMSHIM"} | {"@" + runtime for runtime in RUNTIMES} if name.startswith("cuda") else {""}
+        found = {symbol[len(name):] for symbol in symbols(SHIM, "--defined-only")
+                 if symbol.split("@")[0] == name}
+        assert found == versions, (name, found)
 
 
 def test_torch_wheels():

@@ -43,7 +43,8 @@ static const char *memory_name(enum vramshim_memory memory)
 	    [VRAMSHIM_MEMORY_PINNED] = "pinned",   [VRAMSHIM_MEMORY_ARRAY] = "array",
 	    [VRAMSHIM_MEMORY_POOL] = "pool",       [VRAMSHIM_MEMORY_PHYSICAL] = "physical",
 	    [VRAMSHIM_MEMORY_MAPPED] = "mapped",   [VRAMSHIM_MEMORY_RESERVED] = "reserved",
-	    [VRAMSHIM_MEMORY_FOREIGN] = "foreign",
+	    [VRAMSHIM_MEMORY_FOREIGN] = "foreign", [VRAMSHIM_MEMORY_HELD] = "held",
+	    [VRAMSHIM_MEMORY_CONTEXT] = "context", [VRAMSHIM_MEMORY_CODE] = "code",
 	};
 
 	return memory < sizeof(names) / sizeof(names[0]) && names[memory] ? names[memory] : "unknown";

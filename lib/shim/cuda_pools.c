@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim/cuda_pools.h"
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "shim/cuda_contexts.h"
+#include "shim/cuda_hooks.h"
+#include "shim/device.h"
+#include "shim/process.h"
+#include "shim/queries.h"
+
+/* What `held` is before the first answer. */
+#define UNKNOWN UINT64_MAX
+
+/* The graphs' memory of a device is named by this in the trace: no pool has so small a handle. */
+static uint64_t graphs_of(int device)
+{
+	return (uint64_t)device + 1;
+}
+
+static struct vs_pools *pools_get(void)
+{
+	struct vs_process *process = vs_process_get();
+
+	return process ? &process->pools : NULL;
+}
+
+static struct vs_pool *find(struct vs_pools *pools, uint64_t handle)
+{
+	uint32_t count = atomic_load_explicit(&pools->count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
+		if (atomic_load_explicit(&pools->pools[i].handle, memory_order_relaxed) == handle)
+			return &pools->pools[i];
+	return NULL;
+}
+
+/* Places are not used again, but for the same handle: of more than VS_MAX_POOLS, the later ones go by what is
+ * allocated from them. */
+static struct vs_pool *meet(struct vs_pools *pools, uint64_t handle, int device)
+{
+	struct vs_pool *pool = find(pools, handle);
+	uint32_t at;
+
+	if (!pool) {
+		at = atomic_fetch_add(&pools->count, 1);
+		if (at >= VS_MAX_POOLS) {
+			atomic_store(&pools->count, VS_MAX_POOLS);
+			return NULL;
+		}
+		pool = &pools->pools[at];
+		atomic_store(&pool->held, UNKNOWN);
+		atomic_store(&pool->device, (int16_t)device);
+		atomic_store(&pool->handle, handle);
+	} else if (!atomic_load(&pool->live)) {
+		atomic_store(&pool->held, UNKNOWN);
+		atomic_store(&pool->device, (int16_t)device);
+	}
+	atomic_store(&pool->live, 1);
+	return pool;
+}
+
+static void record_held(const struct vs_call *call, uint64_t handle, int device, uint64_t bytes)
+{
+	struct vs_call held = *call;
+
+	held.event = (struct vramshim_event){.type = VRAMSHIM_CUDA_ALLOC,
+	                                     .memory = VRAMSHIM_MEMORY_HELD,
+	                                     .device = (int16_t)device,
+	                                     .address = handle,
+	                                     .size = bytes};
+	vs_call_record_aside(&held);
+}
+
+/* Threads that ask at the same time may record their answers in another order than they got them. Whoever records
+ * asks again, and records again where the answer has changed: so the last record is true. */
+struct source {
+	uint64_t handle;
+	int device;
+	bool graphs;
+};
+
+static bool ask(const struct source *source, uint64_t *ret_bytes)
+{
+	return (source->graphs ? vs_query_graphs_held(source->device, ret_bytes)
+	                       : vs_query_pool_held(source->handle, ret_bytes)) == 0;
+}
+
+static void sample(const struct vs_call *call, const struct source *source, _Atomic uint64_t *held)
+{
+	uint64_t bytes, again;
+
+	if (!ask(source, &bytes) || bytes == atomic_load(held))
+		return;
+	for (;; bytes = again) {
+		atomic_store(held, bytes);
+		record_held(call, source->handle, source->device, bytes);
+		if (!ask(source, &again) || again == bytes)
+			return;
+	}
+}
+
+static void sample_pool(const struct vs_call *call, struct vs_pool *pool)
+{
+	struct source source = {atomic_load(&pool->handle), atomic_load(&pool->device), false};
+
+	/* Sequentially consistent, like the pair in vs_call_pool_ends(): either it sees us, or we see it. */
+	atomic_fetch_add(&pool->readers, 1);
+	if (atomic_load(&pool->live))
+		sample(call, &source, &pool->held);
+	atomic_fetch_sub(&pool->readers, 1);
+}
+
+void vs_call_pools_changed(struct vs_call *call)
+{
+	struct vs_process *process = vs_process_peek();
+	uint32_t count = process ? atomic_load_explicit(&process->pools.count, memory_order_acquire) : 0;
+
+	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
+		if (atomic_load_explicit(&process->pools.pools[i].live, memory_order_relaxed))
+			sample_pool(call, &process->pools.pools[i]);
+}
+
+static void note_graphs(struct vs_pools *pools, int device)
+{
+	if (device >= 0 && device < 64)
+		atomic_fetch_or(&pools->graph_devices, UINT64_C(1) << device);
+}
+
+void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t size, void *stream)
+{
+	struct vs_pools *pools = pools_get();
+	struct vs_pool *pool = NULL;
+	uint64_t handle = 0;
+	int device = -1, capturing = 0;
+
+	if (call->result || !address || !pools || vs_call_booked(call, address)) {
+		vs_call_allocated(call, VRAMSHIM_MEMORY_POOL, address, size);
+		return;
+	}
+	if (!stream && vs_entries[call->entry].per_thread)
+		stream = VS_CUDA_STREAM_PER_THREAD;
+	if (stream)
+		vs_query_capturing(stream, &capturing);
+	if (capturing) {
+		/* A node of a graph to be: there is an address, and memory once the graph runs. */
+		device = vs_device_current(VS_API_DRIVER);
+		note_graphs(pools, device);
+		handle = device >= 0 ? graphs_of(device) : 0;
+	} else if (vs_query_pool_of(address, &handle, &device) == 0) {
+		pool = meet(pools, handle, device);
+		device = pool ? atomic_load(&pool->device) : device;
+	}
+	vs_contexts_primary_seen(device);
+	call->event = (struct vramshim_event){.type = VRAMSHIM_CUDA_ALLOC,
+	                                      .memory = VRAMSHIM_MEMORY_POOL,
+	                                      .device = (int16_t)(handle ? device : vs_device_current(VS_API_DRIVER)),
+	                                      .address = address,
+	                                      .handle = capturing || pool ? handle : 0,
+	                                      .size = size};
+	vs_call_record(call);
+	if (pool)
+		sample_pool(call, pool);
+}
+
+void vs_call_linear_freed(struct vs_call *call)
+{
+	vs_call_freed(call);
+	vs_call_pools_changed(call);
+}
+
+void vs_call_pool_made(struct vs_call *call, uint64_t pool, const struct vs_cuda_pool_props *props)
+{
+	struct vs_pools *pools = pools_get();
+
+	if (call->result || !pool || !props || !pools)
+		return;
+	meet(pools, pool, props->location.type == VS_CUDA_LOCATION_DEVICE ? props->location.id : -1);
+}
+
+/* Another process's memory: the owner asks for it. */
+void vs_call_pool_imported(struct vs_call *call, uint64_t pool)
+{
+	(void)call;
+	(void)pool;
+}
+
+/* How long the end of a pool waits for one of our own questions, which takes a microsecond: 2^20 turns are never. */
+enum { MOST_TURNS = 1 << 20 };
+
+void vs_call_pool_ends(struct vs_call *call, uint64_t handle)
+{
+	struct vs_process *process = vs_process_peek();
+	struct vs_pool *pool = process && handle ? find(&process->pools, handle) : NULL;
+
+	if (!pool || !atomic_load(&pool->live))
+		return;
+	sample_pool(call, pool);
+	/* So that the call itself tells whether the pool was known to us. */
+	call->event.handle = handle;
+	atomic_store(&pool->live, 0);
+	for (int turns = 0; atomic_load(&pool->readers) && turns < MOST_TURNS; turns++)
+		sched_yield();
+}
+
+void vs_call_pool_ended(struct vs_call *call, uint64_t handle)
+{
+	struct vs_process *process = vs_process_peek();
+	struct vs_pool *pool = process && handle ? find(&process->pools, handle) : NULL;
+
+	if (!pool || call->event.handle != handle)
+		return;
+	if (call->result) {
+		atomic_store(&pool->live, 1);
+		return;
+	}
+	call->event = (struct vramshim_event){.type = VRAMSHIM_CUDA_FREE,
+	                                      .memory = VRAMSHIM_MEMORY_HELD,
+	                                      .device = atomic_load(&pool->device),
+	                                      .address = handle};
+	vs_call_record(call);
+}
+
+void vs_call_graph_node(struct vs_call *call, const struct vs_cuda_alloc_node *node)
+{
+	struct vs_pools *pools = call->result ? NULL : pools_get();
+
+	if (pools)
+		note_graphs(pools, node && node->pool.location.type == VS_CUDA_LOCATION_DEVICE
+		                       ? node->pool.location.id
+		                       : vs_device_current(vs_entries[call->entry].api));
+}
+
+void vs_call_graph_any_node(struct vs_call *call, const struct vs_cuda_node *node)
+{
+	if (node && node->type == VS_CUDA_NODE_ALLOCATION)
+		vs_call_graph_node(call, &node->allocation);
+}
+
+void vs_call_graphs_changed(struct vs_call *call)
+{
+	struct vs_process *process = vs_process_peek();
+	uint64_t devices = process ? atomic_load_explicit(&process->pools.graph_devices, memory_order_relaxed) : 0;
+
+	for (int device = 0; devices; device++, devices >>= 1) {
+		struct source source = {graphs_of(device), device, true};
+
+		if (devices & 1)
+			sample(call, &source, &process->pools.graphs_held[device]);
+	}
+}
