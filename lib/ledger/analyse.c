@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "ledger/analyse.h"
 
+#include "ledger/resolve.h"
 #include "ledger/second_pass.h"
 #include "symbol/symbol.h"
 
@@ -16,6 +17,7 @@ struct analysis {
 	struct vs_sites *sites;
 	struct vs_phases phases;
 	struct vs_counters counters;
+	struct vs_resolver resolver;
 	struct vs_second_pass second;
 	bool mark_seen;
 };
@@ -50,8 +52,10 @@ static int number_fact(const struct vramshim_trace *trace, const char *key)
 	return value && sscanf(value, "%d", &number) == 1 ? number : -1;
 }
 
-static int first_event(struct analysis *a, const struct vramshim_event *event)
+/* Of CUDA's events, what they came to. */
+static int plain_event(void *user, const struct vramshim_event *event)
 {
+	struct analysis *a = user;
 	bool torch = event->type == VRAMSHIM_TORCH_ALLOC || event->type == VRAMSHIM_TORCH_FREE ||
 	             event->type == VRAMSHIM_TORCH_OOM;
 	bool cuda = event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_CUDA_FREE;
@@ -83,11 +87,19 @@ static int first_event(struct analysis *a, const struct vramshim_event *event)
 			counter->total = device_number(a->trace, event->device, "total_bytes");
 		}
 	}
-	for (size_t i = 0; event->type == VRAMSHIM_CUDA_FREE && !counter && i < a->counters.count; i++) {
-		if (vs_cuda_holds(&a->counters.devices[i].cuda, event))
-			counter = &a->counters.devices[i];
-	}
 	return vs_counters_event(&a->counters, counter, event, vs_phases_now(&a->phases), owner, mark);
+}
+
+static int first_event(struct analysis *a, const struct vramshim_event *event)
+{
+	switch (event->type) {
+	case VRAMSHIM_CUDA_ALLOC:
+	case VRAMSHIM_CUDA_FREE:
+	case VRAMSHIM_CUDA_FAIL:
+		return vs_resolve(&a->resolver, event, plain_event, a);
+	default:
+		return plain_event(a, event);
+	}
 }
 
 static int first_pass(struct analysis *a)
@@ -316,6 +328,7 @@ int vs_analyse(struct vramshim_trace *trace, const struct vs_analyse_options *op
 		error = summarise(&a, ret_summary);
 	vs_second_pass_release(&a.second);
 	vs_counters_release(&a.counters);
+	vs_resolver_release(&a.resolver);
 	vs_phases_release(&a.phases);
 	vs_sites_free(a.sites);
 	vs_symbols_free(a.own_symbols);

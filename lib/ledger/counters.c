@@ -112,9 +112,23 @@ static uint64_t device_bytes(const struct vs_counter *counter)
 	return counter->context + counter->cuda.holdings.taken;
 }
 
+/* Where contexts come with their bytes, their sum takes the place of the device's figure for one. */
+static void context_event(struct vs_counter *counter, const struct vramshim_event *event)
+{
+	if (!event->size)
+		return;
+	if (!counter->contexts_seen)
+		counter->context = 0;
+	counter->contexts_seen = true;
+	counter->context += event->type == VRAMSHIM_CUDA_ALLOC ? event->size : -event->size;
+}
+
 static int cuda_event(struct vs_counter *counter, const struct vramshim_event *event, uint8_t owner)
 {
 	int error = vs_cuda_event(&counter->cuda, event, owner);
+
+	if (event->memory == VRAMSHIM_MEMORY_CONTEXT)
+		context_event(counter, event);
 
 	counter->free_is_fresh = false;
 	counter->now.device = device_bytes(counter);

@@ -22,7 +22,8 @@ enum {
 
 struct vs_counter { /* of one device */
 	int index;
-	uint64_t context; /* bytes of the CUDA context, counted from the first event on; 0 unknown */
+	uint64_t context;   /* bytes of the CUDA context, counted from the first event on; 0 unknown */
+	bool contexts_seen; /* ... with their bytes, in the trace */
 	bool context_measured;
 	uint64_t total; /* of the card; 0 unknown */
 

@@ -16,30 +16,23 @@ void vs_cuda_release(struct vs_cuda *cuda)
 	*cuda = (struct vs_cuda){0};
 }
 
-/* Handles and addresses are different worlds with the same numbers. Device addresses have 57 bits at most. Linear
- * memory is one world, whoever made it: cudaFree() takes managed memory, and a pool's as well as cudaFreeAsync(). */
+/* Handles and addresses are different worlds with the same numbers. Device addresses have 57 bits at most. */
 static uint64_t key_of(enum vramshim_memory memory, uint64_t address)
 {
-	if (memory == VRAMSHIM_MEMORY_MANAGED || memory == VRAMSHIM_MEMORY_POOL)
-		memory = VRAMSHIM_MEMORY_DEVICE;
 	return address ^ ((uint64_t)memory << 58);
 }
 
-/* Returns the size of what was removed; 0 if nothing was there. */
-static uint64_t take(struct vs_cuda *cuda, enum vramshim_memory memory, uint64_t address)
+static void take(struct vs_cuda *cuda, enum vramshim_memory memory, uint64_t address)
 {
 	struct vs_cuda_piece *piece;
-	uint64_t size;
 	uint32_t index;
 
 	if (!vs_u64map_take(&cuda->map, key_of(memory, address), &index))
-		return 0;
+		return;
 	piece = &cuda->pieces[index];
-	size = piece->size;
 	vs_holdings_remove(&cuda->holdings, piece->memory, piece->address, piece->size, piece->owner);
 	piece->memory = 0;
 	cuda->unused[cuda->unused_count++] = index;
-	return size;
 }
 
 static int add(struct vs_cuda *cuda, const struct vs_cuda_piece *piece)
@@ -71,27 +64,10 @@ static int add(struct vs_cuda *cuda, const struct vs_cuda_piece *piece)
 
 int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, uint8_t owner)
 {
-	uint64_t done;
-
 	if (event->type == VRAMSHIM_CUDA_ALLOC)
 		return add(cuda, &(struct vs_cuda_piece){event->address, event->size, event->memory, owner});
-	done = take(cuda, event->memory, event->address);
-	/* One unmap may cover several mappings that follow each other. */
-	while (event->memory == VRAMSHIM_MEMORY_MAPPED && done && done < event->size) {
-		uint64_t more = take(cuda, event->memory, event->address + done);
-
-		if (!more)
-			break;
-		done += more;
-	}
+	take(cuda, event->memory, event->address);
 	return 0;
-}
-
-bool vs_cuda_holds(const struct vs_cuda *cuda, const struct vramshim_event *event)
-{
-	uint32_t index;
-
-	return vs_u64map_get(&cuda->map, key_of(event->memory, event->address), &index);
 }
 
 static int by_address(const void *a, const void *b)

@@ -31,12 +31,8 @@ struct vs_cuda { /* of one device; all zero to begin with */
 
 void vs_cuda_release(struct vs_cuda *cuda);
 
-/* Account for a CUDA_ALLOC or CUDA_FREE of this device. -ENOMEM. */
+/* Account for a CUDA_ALLOC or CUDA_FREE of this device, as resolve.h makes them. -ENOMEM. */
 int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, uint8_t owner);
-
-/* Whether the allocation that a CUDA_FREE names is this device's: cudaFree() and its kin take an address alone, so
- * such an event's device may be -1. */
-bool vs_cuda_holds(const struct vs_cuda *cuda, const struct vramshim_event *event);
 
 /* PyTorch's ranges, ascending; memory for free(3), NULL with count 0 if there are none. -ENOMEM. */
 int vs_cuda_ranges(const struct vs_cuda *cuda, struct vs_range **ret_ranges, size_t *ret_count);

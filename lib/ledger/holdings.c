@@ -11,12 +11,18 @@ static enum kind kind_of(enum vramshim_memory memory)
 	case VRAMSHIM_MEMORY_DEVICE:
 	case VRAMSHIM_MEMORY_POOL:
 		return LINEAR;
+	case VRAMSHIM_MEMORY_HELD:     /* as the pool says */
 	case VRAMSHIM_MEMORY_ARRAY:    /* its layout is the driver's secret, and `address` a handle */
 	case VRAMSHIM_MEMORY_PHYSICAL: /* a multiple of the page by CUDA's own rule */
 		return WHOLE;
 	default:
 		return NO_BYTES;
 	}
+}
+
+static bool is_pool(enum vramshim_memory memory)
+{
+	return memory == VRAMSHIM_MEMORY_POOL || memory == VRAMSHIM_MEMORY_HELD;
 }
 
 /* The pages that a range covers in part: none, one or two. *ret_whole: bytes of those it covers wholly. */
@@ -89,7 +95,7 @@ int vs_holdings_add(struct vs_holdings *holdings, enum vramshim_memory memory, u
 	holdings->taken += whole;
 	holdings->asked += size;
 	holdings->by_owner[owner] += size;
-	if (memory == VRAMSHIM_MEMORY_POOL && owner == VS_OWNER_PYTORCH)
+	if (is_pool(memory) && owner == VS_OWNER_PYTORCH)
 		holdings->pytorch_pool += size;
 	return 0;
 }
@@ -110,6 +116,6 @@ void vs_holdings_remove(struct vs_holdings *holdings, enum vramshim_memory memor
 	holdings->taken -= whole;
 	holdings->asked -= size;
 	holdings->by_owner[owner] -= size;
-	if (memory == VRAMSHIM_MEMORY_POOL && owner == VS_OWNER_PYTORCH)
+	if (is_pool(memory) && owner == VS_OWNER_PYTORCH)
 		holdings->pytorch_pool -= size;
 }

@@ -188,7 +188,7 @@ static uint32_t add(struct run *run, const struct vramshim_event *event, uint32_
 	}
 	run->error = vs_u64map_put(&resolver->map, key_of(event->memory, event->address), index);
 	if (run->error) {
-		run->error = run->error == -EINVAL ? 0 : run->error; /* a null address is no allocation */
+		run->error = run->error == -EINVAL ? 0 : run->error; /* damage: no address has such a number */
 		return NONE;
 	}
 	if (resolver->unused_count)
@@ -348,6 +348,8 @@ static void on_alloc(struct run *run)
 	struct vramshim_event event = *run->event;
 	uint32_t index, holder = NONE;
 
+	if (!event.address) /* a request for nothing */
+		return;
 	if (event.memory == VRAMSHIM_MEMORY_HELD) {
 		on_held(run);
 		return;

@@ -105,24 +105,27 @@ static int pass_probes(struct vs_device_pass *device, uint64_t next_sequence)
 	return error;
 }
 
-static int on_cuda(struct vs_second_pass *pass, struct vs_sites *sites, const struct vramshim_event *event)
+struct cuda_pass {
+	struct vs_second_pass *pass;
+	struct vs_sites *sites;
+};
+
+static int on_cuda(void *user, const struct vramshim_event *event)
 {
-	struct vs_device_pass *device = device_of(pass, event->device);
+	struct cuda_pass *cuda = user;
+	struct vs_device_pass *device = device_of(cuda->pass, event->device);
 	int error;
 
-	for (size_t i = 0; event->type == VRAMSHIM_CUDA_FREE && !device && i < pass->device_count; i++) {
-		if (vs_cuda_holds(&pass->devices[i].cuda, event))
-			device = &pass->devices[i];
-	}
 	if (!device)
 		return 0;
 	error = pass_probes(device, event->sequence); /* only these events change what segments there are */
-	return error ? error : vs_cuda_event(&device->cuda, event, vs_sites_owner(sites, event->stack));
+	return error ? error : vs_cuda_event(&device->cuda, event, vs_sites_owner(cuda->sites, event->stack));
 }
 
 static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, struct vs_sites *sites,
                   struct vs_tagger *tagger, uint64_t end)
 {
+	struct cuda_pass cuda = {pass, sites};
 	struct vramshim_event event;
 	int error = 0, more = 0;
 
@@ -141,8 +144,9 @@ static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, str
 			const struct vs_site *site = vs_sites_get(sites, event.stack);
 
 			error = site ? vs_tagger_event(tagger, &event, site) : -ENOMEM;
-		} else if (event.type == VRAMSHIM_CUDA_ALLOC || event.type == VRAMSHIM_CUDA_FREE) {
-			error = on_cuda(pass, sites, &event);
+		} else if (event.type == VRAMSHIM_CUDA_ALLOC || event.type == VRAMSHIM_CUDA_FREE ||
+		           event.type == VRAMSHIM_CUDA_FAIL) {
+			error = vs_resolve(&pass->resolver, &event, on_cuda, &cuda);
 		}
 	}
 	if (!error)
@@ -200,5 +204,6 @@ void vs_second_pass_release(struct vs_second_pass *pass)
 		free(device->probes);
 	}
 	free(pass->devices);
+	vs_resolver_release(&pass->resolver);
 	*pass = (struct vs_second_pass){0};
 }

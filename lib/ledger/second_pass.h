@@ -9,6 +9,7 @@
 #include "ledger/analyse.h"
 #include "ledger/counters.h"
 #include "ledger/probe.h"
+#include "ledger/resolve.h"
 #include "ledger/samples.h"
 #include "ledger/sites.h"
 
@@ -26,6 +27,7 @@ struct vs_second_pass {
 	struct vs_counters *counters;
 	struct vs_device_pass *devices; /* beside counters->devices */
 	size_t device_count;
+	struct vs_resolver resolver;
 };
 
 /* Replay the trace and fill in the sums of all points that the counters hold; the rest is in the probes. `pass` is to
