@@ -40,7 +40,10 @@ static void record(struct vs_call *call, enum vramshim_event_type type, uint64_t
 	                                    .result = type == VRAMSHIM_CUDA_FAIL ? call->result : 0,
 	                                    .address = context,
 	                                    .size = type == VRAMSHIM_CUDA_ALLOC ? context_bytes(device) : 0};
+	/* What was asked for in it comes next. */
+	vs_thread.partial = true;
 	vs_call_record_aside(&own);
+	vs_thread.partial = false;
 }
 
 static struct vs_contexts *contexts_get(void)
@@ -132,8 +135,13 @@ void vs_call_context_gone(struct vs_call *call, uint64_t context)
 
 static void primary_gone(struct vs_call *call, struct vs_contexts *contexts, int device)
 {
-	if (device >= 0 && device < 64 && set_primary(contexts, device, false))
-		record(call, VRAMSHIM_CUDA_FREE, primary_of(device), device);
+	struct vs_process *process = vs_process_peek();
+
+	if (device < 0 || device >= 64 || !set_primary(contexts, device, false))
+		return;
+	record(call, VRAMSHIM_CUDA_FREE, primary_of(device), device);
+	if (process)
+		vs_pools_forget(&process->pools, device);
 }
 
 void vs_call_primary(struct vs_call *call, int device)

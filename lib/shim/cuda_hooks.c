@@ -133,8 +133,10 @@ void vs_call_allocated(struct vs_call *call, enum vramshim_memory memory, uint64
 		vs_contexts_primary_seen(call->event.device);
 		call->event.handle = vs_contexts_current();
 	}
-	allocated(call, memory, address, size);
 	/* The driver may have taken it from what pools had kept. */
+	vs_thread.partial = memory == VRAMSHIM_MEMORY_DEVICE && vs_pools_in_use();
+	allocated(call, memory, address, size);
+	vs_thread.partial = false;
 	if (memory == VRAMSHIM_MEMORY_DEVICE)
 		vs_call_pools_changed(call);
 }

@@ -123,6 +123,23 @@ void vs_call_pools_changed(struct vs_call *call)
 			sample_pool(call, &process->pools.pools[i]);
 }
 
+bool vs_pools_in_use(void)
+{
+	struct vs_process *process = vs_process_peek();
+
+	return process && atomic_load_explicit(&process->pools.count, memory_order_relaxed);
+}
+
+void vs_pools_forget(struct vs_pools *pools, int device)
+{
+	uint32_t count = atomic_load(&pools->count);
+
+	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
+		if (atomic_load(&pools->pools[i].device) == device)
+			atomic_store(&pools->pools[i].live, 0);
+	atomic_store(&pools->graphs_held[device], 0);
+}
+
 static void note_graphs(struct vs_pools *pools, int device)
 {
 	if (device >= 0 && device < 64)
@@ -160,7 +177,9 @@ void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t siz
 	                                      .address = address,
 	                                      .handle = capturing || pool ? handle : 0,
 	                                      .size = size};
+	vs_thread.partial = pool != NULL;
 	vs_call_record(call);
+	vs_thread.partial = false;
 	if (pool)
 		sample_pool(call, pool);
 }

@@ -6,6 +6,7 @@
 #define VS_SHIM_CUDA_POOLS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "shim/cuda_types.h"
@@ -30,6 +31,11 @@ struct vs_pools { /* of a process; all zero to begin with */
 	_Atomic uint64_t graph_devices; /* bit n: graphs may have memory on device n */
 	_Atomic uint64_t graphs_held[64];
 };
+
+/* Whether a pool was ever seen. */
+bool vs_pools_in_use(void);
+/* The primary context of a device is gone, and with it what its pools and graphs had. */
+void vs_pools_forget(struct vs_pools *pools, int device);
 
 /* The parts of rows (cuda_hooks.h). */
 void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t size, void *stream);

@@ -66,7 +66,7 @@ static void sample(struct vs_process *process, int device)
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	uint64_t before = atomic_load(&calls), started = now_ns(), asked;
 
-	if ((uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
+	if (vs_thread.partial || (uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
 		return;
 	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
 		return;

@@ -24,6 +24,7 @@ struct vs_nest {
 struct vs_thread {
 	unsigned int depth; /* hooks entered and not left */
 	bool in_call;       /* between vs_sample_call_begins() and _ends() */
+	bool partial;       /* more events of the call follow: until then the trace does not add up */
 	uint32_t bookings;  /* CUDA events recorded */
 	uint64_t booked;    /* address of the last of them; 0: a failure */
 	struct vs_nest nest;
