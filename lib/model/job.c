@@ -89,6 +89,8 @@ int vs_job_check(const struct vs_job *j, const char **ret_why)
 		why = "more pipeline stages than layers, or than 256";
 	else if (s->decoder_layers && j->pipeline_parallel > 1)
 		why = "a pipeline over two stacks is not modelled";
+	else if (s->decoder_layers && j->sequence_parallel)
+		why = "sequence parallel over two stacks is not modelled";
 	else if (j->sequence_parallel && (j->tensor_parallel < 2 || j->batch * j->seq % j->tensor_parallel))
 		why = "sequence parallel needs tensor parallel, dividing the tokens";
 	else if (j->seq % j->context_parallel)
@@ -99,10 +101,76 @@ int vs_job_check(const struct vs_job *j, const char **ret_why)
 		why = "4-bit weights do not train: add an adapter (--lora-rank)";
 	else if (s->positions && j->seq > s->positions)
 		why = "the sequence is longer than the model's position table";
-	else if (j->lora_rank > 1 << 20)
-		why = "LoRA rank: up to 1048576";
+	else if (j->lora_rank > s->hidden)
+		why = "LoRA rank: up to the hidden size";
+	else if (j->loss_chunks > tokens)
+		why = "a fused loss has at most as many pieces as there are tokens";
 	if (!why)
 		return 0;
 	*ret_why = why;
 	return -EINVAL;
+}
+
+static bool has_context(const struct vs_job *j)
+{
+	return j->context_parallel > 1;
+}
+
+static bool has_experts(const struct vs_job *j)
+{
+	return j->expert_parallel > 1;
+}
+
+static bool is_megatron(const struct vs_job *j)
+{
+	return j->precision == VS_PRECISION_MEGATRON;
+}
+
+static bool has_plain_master(const struct vs_job *j)
+{
+	return j->precision == VS_PRECISION_MASTER16 &&
+	       (j->sharding < VS_SHARDING_ZERO1 || j->sharding > VS_SHARDING_ZERO3);
+}
+
+static bool has_paged(const struct vs_job *j)
+{
+	return j->optimizer == VS_OPTIMIZER_ADAMW_8BIT_PAGED;
+}
+
+static bool has_4bit_states(const struct vs_job *j)
+{
+	return j->optimizer == VS_OPTIMIZER_ADAMW_4BIT;
+}
+
+static bool has_double_quantization(const struct vs_job *j)
+{
+	return j->quantization == VS_QUANTIZATION_NF4_DOUBLE;
+}
+
+static bool has_plain_offload(const struct vs_job *j)
+{
+	return j->offload && j->sharding != VS_SHARDING_FSDP;
+}
+
+const char *vs_job_by_formula(const struct vs_job *job, size_t index)
+{
+	static const struct {
+		const char *name;
+		bool (*used)(const struct vs_job *);
+	} features[] = {
+	    {"context parallel", has_context},
+	    {"expert parallel", has_experts},
+	    {"Megatron's fp32 gradients", is_megatron},
+	    {"an fp32 master outside of ZeRO", has_plain_master},
+	    {"paged states", has_paged},
+	    {"4-bit states", has_4bit_states},
+	    {"double quantisation", has_double_quantization},
+	    {"offload outside of FSDP", has_plain_offload},
+	};
+
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++) {
+		if (features[i].used(job) && index-- == 0)
+			return features[i].name;
+	}
+	return NULL;
 }

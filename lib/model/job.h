@@ -108,6 +108,9 @@ struct vs_job {
 struct vs_job vs_job_default(const struct vs_shape *shape);
 /* -EINVAL and why: options that exclude each other, sizes that do not divide. */
 int vs_job_check(const struct vs_job *job, const char **ret_why);
+/* The name of something in this job that rests on formulas alone: no run of this project's tests has it. `index` from
+ * 0; NULL past the last. */
+const char *vs_job_by_formula(const struct vs_job *job, size_t index);
 /* Which kernel scaled_dot_product_attention takes for this job (never AUTO). */
 enum vs_attention vs_job_attention(const struct vs_job *job);
 

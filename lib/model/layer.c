@@ -18,6 +18,7 @@ static int matrix(struct vs_layer *l, uint64_t rows, uint64_t cols)
 
 	if (sharded)
 		spec.stored_bytes = vs_shard_share(l->job, spec.count) * vs_shard_stored_size(l->job);
+	spec.on_host = vs_shards_on_host(l->job);
 	if (l->job->quantization)
 		spec.size = 4;
 	return vs_tape_param(l->ops->tape, &spec);
@@ -51,13 +52,6 @@ struct vs_linear vs_layer_linear(struct vs_layer *l, uint32_t target, uint64_t o
 
 	x.in = in;
 	x.out = out;
-	x.gather = x.scatter = 1;
-	if (l->job->sequence_parallel && l->job->tensor_parallel > 1) {
-		if (target & (VS_LORA_O | VS_LORA_DOWN))
-			x.scatter = l->job->tensor_parallel;
-		else if (target)
-			x.gather = l->job->tensor_parallel;
-	}
 	x.quantized = l->job->quantization != VS_QUANTIZATION_NONE;
 	x.weight = x.quantized ? param_4bit(l, in * out) : matrix(l, out, in);
 	if (bias)
@@ -338,6 +332,23 @@ struct vs_var vs_layer_mlp(struct vs_layer *l, struct vs_var x)
 	return feed_forward(l, &l->gate, &l->up, &l->down, x);
 }
 
+/* Sequence parallel: attention and feed-forward see all tokens, the rest of the layer this rank's share of them. */
+static struct vs_var over_all_tokens(struct vs_layer *l, struct vs_var x,
+                                     struct vs_var (*run)(struct vs_layer *, struct vs_var))
+{
+	struct vs_tape *t = l->ops->tape;
+	struct vs_var all, y, share;
+
+	if (!l->job->sequence_parallel)
+		return run(l, x);
+	all = vs_op_gather(l->ops, x, l->job->tensor_parallel);
+	y = run(l, all);
+	vs_drop(t, all);
+	share = vs_op_scatter(l->ops, y, l->job->tensor_parallel);
+	vs_drop(t, y);
+	return share;
+}
+
 static struct vs_var normed(struct vs_layer *l, int which, struct vs_var x)
 {
 	return vs_norm_forward(l->ops, l->job->shape.norm, l->norms[which], x);
@@ -363,12 +374,12 @@ static struct vs_var dropped(struct vs_layer *l, struct vs_var x)
 static struct vs_var forward_post(struct vs_layer *l, struct vs_var x)
 {
 	struct vs_tape *t = l->ops->tape;
-	struct vs_var a = dropped(l, attend(l, x)), y, z;
+	struct vs_var a = dropped(l, over_all_tokens(l, x, attend)), y, z;
 
 	y = plus(l, x, a);
 	z = normed(l, 0, y);
 	vs_drop(t, y);
-	a = dropped(l, vs_layer_mlp(l, z));
+	a = dropped(l, over_all_tokens(l, z, vs_layer_mlp));
 	y = plus(l, z, a);
 	vs_drop(t, z);
 	z = normed(l, 1, y);
@@ -384,7 +395,7 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 	bool four = s->layer_norms == 4;
 	struct vs_var a = normed(l, 0, x), y, h;
 
-	y = attend(l, a);
+	y = over_all_tokens(l, a, attend);
 	vs_drop(t, a);
 	if (four) {
 		a = normed(l, 1, y);
@@ -393,7 +404,7 @@ static struct vs_var forward_pre(struct vs_layer *l, struct vs_var x)
 	}
 	h = plus(l, x, dropped(l, y));
 	a = normed(l, four ? 2 : 1, h);
-	y = vs_layer_mlp(l, a);
+	y = over_all_tokens(l, a, vs_layer_mlp);
 	vs_drop(t, a);
 	if (four) {
 		a = normed(l, 3, y);

@@ -30,6 +30,7 @@ static int matrix(struct vs_network *n, uint64_t rows, uint64_t cols)
 
 	if (vs_shards_parameters(n->job))
 		spec.stored_bytes = vs_shard_share(n->job, spec.count) * vs_shard_stored_size(n->job);
+	spec.on_host = vs_shards_on_host(n->job);
 	/* prepare_model_for_kbit_training: whatever is not quantised becomes fp32. */
 	if (n->job->quantization)
 		spec.size = 4;
@@ -105,7 +106,6 @@ static void build_ends(struct vs_network *n)
 	} else if (s->head == VS_HEAD_LM) {
 		n->head = VS_NO_LINEAR;
 		n->head.in = s->hidden;
-		n->head.gather = n->job->sequence_parallel ? (uint32_t)tp : 1;
 		n->head.out = vocab;
 		n->head.weight = s->tied ? n->embedding : matrix(n, vocab, s->hidden);
 		if (s->family == VS_FAMILY_BERT)
@@ -297,6 +297,11 @@ static struct vs_var logits_of(struct vs_network *n, struct vs_var x)
 	}
 	if (n->head.weight < 0)
 		return y;
+	if (n->job->sequence_parallel) {
+		z = vs_op_gather(n->ops, y, n->job->tensor_parallel);
+		vs_drop(t, y);
+		y = z;
+	}
 	z = vs_op_linear(n->ops, &n->head, y);
 	vs_drop(t, y);
 	if (!s->softcap)
@@ -433,7 +438,7 @@ struct vs_forward vs_network_forward(struct vs_network *n)
 		return out;
 	}
 	out.logits = logits_of(n, x);
-	out.loss = vs_op_cross_entropy(n->ops, out.logits, causal_lm);
+	out.loss = vs_op_cross_entropy(n->ops, out.logits, causal_lm, n->job->tensor_parallel > 1);
 	vs_drop(t, x);
 	vs_tape_uncache(t);
 	return out;

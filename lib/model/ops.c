@@ -35,13 +35,9 @@ static struct vs_var parameter(struct vs_ops *o, int param)
 static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int bias, const struct vs_linear *l)
 {
 	struct vs_tape *t = o->tape;
-	uint64_t rows = x.count / l->in * l->gather, workspace = o->gemm_workspace;
+	uint64_t rows = x.count / l->in;
 	struct vs_var y, w = parameter(o, weight), b = {.storage = -1, .node = -1};
 
-	if (l->gather > 1)
-		workspace += rows * l->in * x.size; /* gathered for the product, forward and backward */
-	if (l->scatter > 1)
-		workspace += rows * l->out * x.size; /* whole before it is reduced and scattered */
 	if (bias >= 0)
 		b = parameter(o, bias);
 	vs_op_begin(t);
@@ -56,9 +52,9 @@ static struct vs_var product(struct vs_ops *o, struct vs_var x, int weight, int 
 		vs_op_save(t, x);
 	if (x.node >= 0)
 		vs_op_save(t, w);
-	vs_op_workspace(t, workspace);
-	vs_op_backward_workspace(t, workspace);
-	y = vs_op_end(t, rows / l->scatter * l->out, x.size);
+	vs_op_workspace(t, o->gemm_workspace);
+	vs_op_backward_workspace(t, o->gemm_workspace);
+	y = vs_op_end(t, rows * l->out, x.size);
 	vs_drop(t, w);
 	vs_drop(t, b);
 	return y;
@@ -109,7 +105,6 @@ static struct vs_var adapted(struct vs_ops *o, const struct vs_linear *l, struct
 	struct vs_linear down = *l, up = *l;
 
 	down.out = up.in = l->rank;
-	down.scatter = up.gather = 1;
 	if (l->quantized) {
 		y = vs_op_copy(o, result, result.count);
 		vs_drop(t, result);
@@ -372,6 +367,24 @@ struct vs_var vs_op_rms_norm_t5(struct vs_ops *o, int weight, struct vs_var x)
 	return y;
 }
 
+struct vs_var vs_op_gather(struct vs_ops *o, struct vs_var x, uint32_t ranks)
+{
+	vs_op_begin(o->tape);
+	vs_op_input(o->tape, x, bytes_of(x), 0);
+	vs_op_workspace(o->tape, ranks * bytes_of(x));
+	vs_op_backward_workspace(o->tape, ranks * bytes_of(x));
+	return vs_op_end(o->tape, ranks * x.count, x.size);
+}
+
+struct vs_var vs_op_scatter(struct vs_ops *o, struct vs_var x, uint32_t ranks)
+{
+	vs_op_begin(o->tape);
+	vs_op_input(o->tape, x, bytes_of(x), 0);
+	vs_op_workspace(o->tape, bytes_of(x));
+	vs_op_backward_workspace(o->tape, bytes_of(x));
+	return vs_op_end(o->tape, x.count / ranks, x.size);
+}
+
 struct vs_var vs_op_embedding(struct vs_ops *o, int weight, uint64_t rows, uint64_t width)
 {
 	struct vs_var w = vs_tape_param_var(o->tape, weight), y;
@@ -455,13 +468,15 @@ struct vs_var vs_op_fused_loss(struct vs_ops *o, const struct vs_linear *head, s
 	return loss;
 }
 
-struct vs_var vs_op_cross_entropy(struct vs_ops *o, struct vs_var logits, bool upcast)
+struct vs_var vs_op_cross_entropy(struct vs_ops *o, struct vs_var logits, bool upcast, bool sharded)
 {
 	struct vs_tape *t = o->tape;
 	struct vs_var wide = vs_op_cast(o, logits, upcast ? 4 : logits.size), log, picked, loss;
 
 	vs_op_begin(t);
 	vs_op_input(t, wide, bytes_of(wide), 0);
+	/* torch/distributed/tensor/parallel/loss.py: (gradient + exp(x)) * factor, each a tensor of its own. */
+	vs_op_backward_workspace(t, sharded ? bytes_of(wide) : 0);
 	log = vs_op_end(t, wide.count, wide.size);
 	vs_op_save_output(t, log);
 	picked = o->autocast ? vs_op_cast(o, log, 4) : vs_keep(t, log);

@@ -30,14 +30,11 @@ struct vs_linear {
 	int weight, bias;
 	int lora_a, lora_b; /* -1: no adapter */
 	uint64_t in, out;
-	/* Sequence parallel: the input is a share of the rows and gathered to all of them, the output scattered. */
-	uint32_t gather, scatter;
 	uint32_t rank;
 	bool quantized; /* 4-bit: dequantised into a temporary in forward and backward */
 };
 
-#define VS_NO_LINEAR                                                                                                 \
-	((struct vs_linear){.weight = -1, .bias = -1, .lora_a = -1, .lora_b = -1, .gather = 1, .scatter = 1})
+#define VS_NO_LINEAR ((struct vs_linear){.weight = -1, .bias = -1, .lora_a = -1, .lora_b = -1})
 
 /* What summing `rows` x `cols` over the rows allocates beside its result. */
 uint64_t vs_reduce_workspace(const struct vs_ops *ops, uint64_t rows, uint64_t cols);
@@ -62,6 +59,11 @@ struct vs_var vs_op_layer_norm(struct vs_ops *ops, int weight, int bias, struct 
 struct vs_var vs_op_rms_norm(struct vs_ops *ops, int weight, struct vs_var x);
 struct vs_var vs_op_rms_norm_gemma(struct vs_ops *ops, int weight, struct vs_var x);
 struct vs_var vs_op_rms_norm_t5(struct vs_ops *ops, int weight, struct vs_var x);
+/* Sequence parallel, as torch.distributed.tensor does it: from this rank's share of the tokens to all of them, and
+ * what every rank has of all of them summed to the shares. Along the sequence, so each copies once more in its own
+ * order. */
+struct vs_var vs_op_gather(struct vs_ops *ops, struct vs_var x, uint32_t ranks);
+struct vs_var vs_op_scatter(struct vs_ops *ops, struct vs_var x, uint32_t ranks);
 struct vs_var vs_op_embedding(struct vs_ops *ops, int weight, uint64_t rows, uint64_t width);
 /* A copy in memory order; a broadcast one (`count` elements) sums in the backward. */
 struct vs_var vs_op_copy(struct vs_ops *ops, struct vs_var x, uint64_t count);
@@ -92,7 +94,7 @@ struct vs_var vs_op_attention(struct vs_ops *ops, const struct vs_heads *heads, 
 struct vs_var vs_op_fused_loss(struct vs_ops *ops, const struct vs_linear *head, struct vs_var x, uint32_t chunks);
 
 /* Cross-entropy; `upcast`: of logits.float(), as Hugging Face's causal language models compute it. Autocast computes
- * log_softmax in the logits' type and nll_loss in fp32. */
-struct vs_var vs_op_cross_entropy(struct vs_ops *ops, struct vs_var logits, bool upcast);
+ * log_softmax in the logits' type and nll_loss in fp32. `sharded`: over the vocabulary, as loss_parallel() does. */
+struct vs_var vs_op_cross_entropy(struct vs_ops *ops, struct vs_var logits, bool upcast, bool sharded);
 
 #endif

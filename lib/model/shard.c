@@ -27,6 +27,11 @@ bool vs_shards_states(const struct vs_job *j)
 	return vs_shards_gradients(j) || (j->ranks > 1 && j->sharding == VS_SHARDING_ZERO1);
 }
 
+bool vs_shards_on_host(const struct vs_job *j)
+{
+	return j->offload && j->ranks > 1 && j->sharding == VS_SHARDING_FSDP;
+}
+
 uint64_t vs_shard_share(const struct vs_job *j, uint64_t count)
 {
 	return (count + j->ranks - 1) / j->ranks;
@@ -170,7 +175,9 @@ static void reduce_gradients(struct vs_tape *t, const struct vs_unit *u)
 			u->root->waiting += count;
 		}
 		/* ZeRO-3 has a buffer for the shares from the start. */
-		vs_tape_reduce_gradient(t, i, u->job->sharding == VS_SHARDING_ZERO3 ? 0 : share);
+		if (u->job->sharding == VS_SHARDING_ZERO3 || vs_shards_on_host(u->job))
+			share = 0;
+		vs_tape_reduce_gradient(t, i, share);
 	}
 }
 

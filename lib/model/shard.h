@@ -38,6 +38,9 @@ void vs_unit_settle(struct vs_tape *tape, struct vs_unit *root);
 bool vs_shards_parameters(const struct vs_job *job);
 bool vs_shards_gradients(const struct vs_job *job);
 bool vs_shards_states(const struct vs_job *job);
+/* Are this rank's shares of parameters and gradients in host memory, not only its states (FSDP's CPUOffloadPolicy)?
+ */
+bool vs_shards_on_host(const struct vs_job *job);
 /* This rank's share of `count` elements. */
 uint64_t vs_shard_share(const struct vs_job *job, uint64_t count);
 /* Bytes an element of the shared, stored parameter. */

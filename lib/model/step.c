@@ -37,21 +37,42 @@ static struct vs_var micro_batch(struct run *r)
 	return r->job->outputs_held ? f.logits : none;
 }
 
-/* One forward one backward: the first stage has as many micro-batches on their way as there are stages. */
+static struct vs_forward ahead(struct run *r)
+{
+	vs_tape_next_graph(r->tape);
+	return vs_network_forward(r->network);
+}
+
+static void back(struct run *r, const struct vs_forward *f)
+{
+	vs_tape_backward(r->tape, f->loss);
+	vs_drop(r->tape, f->held);
+	vs_drop(r->tape, f->loss);
+}
+
+/* One forward one backward, as torch.distributed.pipelining's Schedule1F1B: a stage has as many micro-batches on
+ * their way as there are stages from it to the last, and gradients already once the first is back. The last stage
+ * keeps every micro-batch's output for its caller. */
 static void pipelined(struct run *r, uint32_t in_flight)
 {
-	struct vs_forward f[FLIGHT_MAX];
+	uint32_t flying = in_flight < FLIGHT_MAX ? in_flight : FLIGHT_MAX;
+	uint32_t count = r->job->accumulation > flying ? flying + 1 : flying; /* one more is like all that follow */
+	struct vs_forward f[FLIGHT_MAX + 1];
+	struct vs_var others = {.storage = -1};
 
-	if (in_flight > FLIGHT_MAX)
-		in_flight = FLIGHT_MAX;
-	for (uint32_t i = 0; i < in_flight; i++)
-		f[i] = vs_network_forward(r->network);
-	for (uint32_t i = 0; i < in_flight; i++) {
-		vs_tape_backward(r->tape, f[i].loss);
-		vs_drop(r->tape, f[i].held);
-		vs_drop(r->tape, f[i].loss);
+	for (uint32_t i = 0; i < flying; i++)
+		f[i] = ahead(r);
+	if (r->job->accumulation > count && f[0].logits.storage >= 0)
+		others = vs_new(r->tape, (r->job->accumulation - count) * f[0].logits.count, f[0].logits.size,
+		                VS_TAG_OUTPUTS);
+	back(r, &f[0]);
+	for (uint32_t i = flying; i < count; i++)
+		f[i] = ahead(r);
+	for (uint32_t i = 1; i < count; i++)
+		back(r, &f[i]);
+	for (uint32_t i = 0; i < count; i++)
 		vs_drop(r->tape, f[i].logits);
-	}
+	vs_drop(r->tape, others);
 	vs_network_after_backward(r->network);
 	vs_tape_clear_graph(r->tape);
 }
@@ -173,6 +194,8 @@ static void persistent_buffers(struct run *r)
 	for (int i = 0; i < count; i++) {
 		const struct vs_param_spec *spec = vs_tape_param_spec(r->tape, i);
 
+		if (spec->on_host) /* the share, and its gradient's */
+			r->host += spec->stored_bytes * (spec->trainable ? 2 : 1);
 		if (!spec->trainable)
 			continue;
 		if (master)

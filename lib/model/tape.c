@@ -354,7 +354,11 @@ int vs_tape_param(struct vs_tape *t, const struct vs_param_spec *spec)
 	}
 	p = &t->params[t->param_count];
 	*p = (struct param){.spec = *spec, .gradient = -1, .share = -1, .accumulator = -1, .cast = {.storage = -1}};
-	p->storage = take(t, spec->stored_bytes ? spec->stored_bytes : spec->count * spec->size, VS_TAG_WEIGHTS);
+	if (spec->on_host)
+		p->storage = -1;
+	else
+		p->storage =
+		    take(t, spec->stored_bytes ? spec->stored_bytes : spec->count * spec->size, VS_TAG_WEIGHTS);
 	p->extra = take(t, spec->extra_bytes, VS_TAG_WEIGHTS);
 	return (int)t->param_count++;
 }
@@ -785,6 +789,12 @@ void vs_tape_backward(struct vs_tape *t, struct vs_var loss)
 		backward_node(t, i);
 }
 
+void vs_tape_next_graph(struct vs_tape *t)
+{
+	for (size_t i = 0; i < t->param_count; i++)
+		t->params[i].accumulator = -1;
+}
+
 void vs_tape_clear_graph(struct vs_tape *t)
 {
 	for (size_t i = 0; i < t->node_count; i++) {
@@ -801,8 +811,7 @@ void vs_tape_clear_graph(struct vs_tape *t)
 		free(t->frames[i].holders);
 	}
 	t->frame_count = 0;
-	for (size_t i = 0; i < t->param_count; i++)
-		t->params[i].accumulator = -1;
+	vs_tape_next_graph(t);
 }
 
 struct vs_var vs_tape_checkpoint(struct vs_tape *t, vs_tape_body *body, void *context, const struct vs_var *inputs,

@@ -87,7 +87,8 @@ struct vs_param_spec {
 	uint8_t size;  /* bytes an element; its gradient has the same */
 	bool trainable;
 	uint64_t extra_bytes;  /* beside the elements: quantisation constants, as one more block */
-	uint64_t stored_bytes; /* not 0: what the elements take, if not count x size (4-bit weights) */
+	uint64_t stored_bytes; /* not 0: what the elements take, if not count x size (4-bit weights, shares) */
+	bool on_host;          /* ... and not on the device */
 };
 int vs_tape_param(struct vs_tape *tape, const struct vs_param_spec *spec);
 size_t vs_tape_param_count(const struct vs_tape *tape);
@@ -133,6 +134,9 @@ struct vs_var vs_op_hook(struct vs_tape *tape, struct vs_var x, vs_tape_hook *ho
 
 /* Runs the backward from `loss`, whose gradient has its size. */
 void vs_tape_backward(struct vs_tape *tape, struct vs_var loss);
+/* What follows is another graph beside this one (the next micro-batch of a pipeline): parameters collect their
+ * gradients of each by itself. */
+void vs_tape_next_graph(struct vs_tape *tape);
 /* Forget the graph: no variable of it is used any more. */
 void vs_tape_clear_graph(struct vs_tape *tape);
 

@@ -130,6 +130,46 @@ def test_bad_plans():
     refused("plan", "--layers", "100000", "--hidden", "16777216", "--heads", "2", "--ffn", "8", "--vocab", "10")
 
 
+def test_contradictions():
+    gpt2 = ("plan", "--preset", "gpt2")
+    refused(*gpt2, "--parameters", "7B")
+    refused(*gpt2, "--family", "llama")
+    refused(*gpt2, "--sharding", "none", "--gpus", "8")
+    refused(*gpt2, "--sharding", "zero3", "--gpus", "1")
+    refused(*gpt2, "--sharding", "zero3")
+    check(run(*gpt2, "--sharding", "zero3", "--sweep", "gpus").returncode == 0, "zero3 over how many")
+    refused(*gpt2, "--sequence-parallel")
+    refused(*gpt2, "--expert-parallel", "2")
+    refused(*gpt2, "--tensor-parallel", "5")
+    refused(*gpt2, "--pipeline-parallel", "13")
+    refused(*gpt2, "--context-parallel", "7")
+    refused(*gpt2, "--offload", "--optimizer", "adamw-8bit-paged")
+    refused(*gpt2, "--hold-outputs", "--loss-chunks", "4")
+    refused(*gpt2, "--loss-chunks", "100000")
+    refused(*gpt2, "--lora-rank", "100000")
+    refused(*gpt2, "--formula", "article", "--sweep", "batch")
+    refused(*gpt2, "--config", "x.json", "--preset", "gpt2")
+    refused(*gpt2, "--tied", "--tied")
+    refused(*gpt2, "--tied=no")
+    refused(*gpt2, "--batch=2", "--batch", "3")
+    refused(*gpt2, "--batch=")
+    refused(*gpt2, "--seq", "nan")
+    refused(*gpt2, "--seq", "1e400")
+    refused(*gpt2, "--seq", "0x10000000000000000")
+    refused(*gpt2, "--gpu-memory", "0")
+    refused(*gpt2, "--gpu-memory", "-5G")
+    refused("plan", "--preset", "vit-b-16", "--seq", "77")
+    refused("plan", "--preset", "t5-small", "--tensor-parallel", "2", "--sequence-parallel")
+    refused("plan", "--preset", "llama-2-7b", "--seq", "100000000", "--batch", "16777216")
+
+
+def test_by_formula():
+    """What no run of these tests has is said to be a formula."""
+    out = run("plan", "--preset", "mixtral-8x7b", "--expert-parallel", 8, "--optimizer", "adamw-4bit")
+    check("By formula alone, held against no run: expert parallel, 4-bit states." in out.stdout, out.stdout[:300])
+    check("By formula" not in run("plan", "--preset", "llama-2-7b", "--tensor-parallel", 4).stdout, "tensor parallel is")
+
+
 def test_bad_configs():
     sizes = '"num_hidden_layers":2,"hidden_size":64,"num_attention_heads":4,"intermediate_size":128'
     texts = [
@@ -138,6 +178,24 @@ def test_bad_configs():
         '{"model_type":"llama","num_key_value_heads":3,' + sizes + "}",
         '{"model_type":"llama","vocab_size":1e99,' + sizes + "}", "[" * 100000,
         '{"model_type":"llama","vocab_size":' + "9" * 500 + "," + sizes + "}",
+        " ", "\0", "7", "null", '"llama"', "{}", "{" * 100000, '{"a":' * 100000, '{"model_type":"llama"}',
+        '{"model_type":7,' + sizes + "}", '{"model_type":"llama","vocab_size":NaN,' + sizes + "}",
+        '{"model_type":"llama","vocab_size":Infinity,' + sizes + "}",
+        '{"model_type":"llama","vocab_size":-5,' + sizes + "}", '{"model_type":"llama","vocab_size":0,' + sizes + "}",
+        '{"model_type":"llama","vocab_size":32.5,' + sizes + "}", '{"model_type":"llama","vocab_size":"32",' + sizes + "}",
+        '{"model_type":"llama","vocab_size":[1,2],' + sizes + "}", '{"model_type":"llama","head_dim":1e12,' + sizes + "}",
+        '{"model_type":"llama","hidden_act":7,' + sizes + "}", '{"model_type":"llama","hidden_act":"swoosh",' + sizes + "}",
+        '{"model_type":"llama","tie_word_embeddings":"yes",' + sizes + "}",
+        '{"model_type":"llama","attention_dropout":2,' + sizes + "}",
+        '{"model_type":"llama","architectures":"x",' + sizes + "}", '{"model_type":"llama","architectures":[7],' + sizes + "}",
+        '{"model_type":"mistral","num_key_value_heads":4,"sliding_window":"a",' + sizes + "}",
+        '{"model_type":"deepseek_v3","n_shared_experts":-3,' + sizes + "}",
+        '{"model_type":"deepseek_v3","n_shared_experts":"many",' + sizes + "}",
+        '{"model_type":"deepseek_v3","n_shared_experts":1e9,' + sizes + "}",
+        '{"model_type":"mixtral","num_key_value_heads":4,"num_experts_per_tok":9,' + sizes + "}",
+        '{"model_type":"llama","hidden_size":66,"num_attention_heads":4,"num_hidden_layers":2,"intermediate_size":128}',
+        '{"model_type":"llama","num_hidden_layers":1e12,"hidden_size":64,"num_attention_heads":4}',
+        '{"model_type":"llava","text_config":{"model_type":"llama",' + sizes + "}}",
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "config.json"
@@ -146,7 +204,13 @@ def test_bad_configs():
             refused("plan", "--config", path)
         path.write_bytes(b" " * (5 << 20))
         refused("plan", "--config", path)
+        os.truncate(path, 1 << 30)
+        refused("plan", "--config", path)
         refused("plan", "--config", folder)
+        pipe = pathlib.Path(folder) / "pipe"
+        os.mkfifo(pipe)
+        refused("plan", "--config", pipe)
+        refused("plan", "--config", "/dev/zero")
         odd = os.path.join(os.fsencode(folder), b"\xff.json")
         with open(odd, "w") as file:
             file.write('{"model_type":"gpt2"' + ',"n_layer":2,"n_embd":64,"n_head":4}')
@@ -164,6 +228,10 @@ def test_float():
     entry = json.loads(out.stdout)["formats"][0]
     check(entry["event"] == "underflow" and entry["scaled"]["event"] == "subnormal" and entry["sign"] == 1, entry)
     check("65504" in run("float", "--table").stdout)
+    out = run("float", "6e-8", "--scale", "1024").stdout
+    check(out.splitlines()[0].split() == "6e-8: kept by fp32 tf32 bf16; with fewer bits by fp16; becomes 0 in fp8-e4m3"
+          " fp8-e5m2".split(), out)
+    check(out.splitlines()[1].startswith("6e-8 x 1024: kept by fp32 tf32 bf16 fp16"), out)
     check(json.loads(run("float", "1e400", "--json").stdout)["value"] == "Infinity")
     refused("float")
     refused("float", "abc")

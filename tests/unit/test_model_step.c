@@ -356,6 +356,61 @@ static void two_cards_need_sharding(void **state)
 	assert_int_equal(vs_plan_ranks(&job, VS_SHARDING_FSDP, &room), 2);
 }
 
+/* One forward one backward: once the pipeline is full, its first stage holds as many micro-batches as there are
+ * stages, and the gradients of those that are back. */
+static void pipeline_of_four(void **state)
+{
+	struct vs_job one = job_of("llama-2-7b", 1, 1024), job = one;
+	struct vs_forecast f, single;
+	const struct vs_peak *peak;
+
+	(void)state;
+	one.shape.layers = 8; /* of 32 */
+	one.optimizer = VS_OPTIMIZER_SGD;
+	single = forecast(&one);
+	job.optimizer = VS_OPTIMIZER_SGD;
+	job.pipeline_parallel = 4;
+	job.accumulation = 8;
+	f = forecast(&job);
+	peak = &f.instants[f.winner];
+	about((double)peak->live[VS_TAG_ACTIVATIONS],
+	      4.0 * (double)single.instants[VS_INSTANT_FORWARD].live[VS_TAG_ACTIVATIONS], 0.02);
+	about((double)peak->live[VS_TAG_GRADIENTS], (double)peak->live[VS_TAG_WEIGHTS], 0.01);
+	job.accumulation = 1; /* nothing to overlap */
+	single = forecast(&job);
+	assert_true(single.instants[single.winner].live[VS_TAG_ACTIVATIONS] < peak->live[VS_TAG_ACTIVATIONS] / 3);
+}
+
+/* FSDP's offload policy leaves nothing of the model on the device between steps; the host has it four times: shares,
+ * their gradients, two moments. */
+static void shares_on_the_host(void **state)
+{
+	struct vs_job job = job_of("llama-3.2-1b", 1, 512);
+	struct vs_forecast f;
+
+	(void)state;
+	job.sharding = VS_SHARDING_FSDP;
+	job.ranks = 4;
+	job.offload = true;
+	f = forecast(&job);
+	assert_int_equal(f.between[VS_TAG_WEIGHTS] + f.between[VS_TAG_GRADIENTS] + f.between[VS_TAG_OPTIMIZER], 0);
+	about((double)f.host, 4.0 * 2 * (double)f.parameters / 4, 0.001);
+}
+
+/* Tensor parallel leaves norms and their inputs whole; sequence parallel divides them too. */
+static void sequence_divides_the_rest(void **state)
+{
+	struct vs_job job = job_of("llama-2-7b", 1, 2048);
+	double whole = saved_per_layer(job), tensor, sequence;
+
+	(void)state;
+	job.tensor_parallel = 8;
+	tensor = saved_per_layer(job);
+	job.sequence_parallel = true;
+	sequence = saved_per_layer(job);
+	assert_true(whole / 8 < sequence && sequence < tensor && tensor < whole);
+}
+
 static void impossible_jobs(void **state)
 {
 	struct vs_job good = job_of("gpt2", 1, 512), bad;
@@ -393,6 +448,9 @@ int main(void)
 	    cmocka_unit_test(reserved_is_above_allocated),
 	    cmocka_unit_test(routes_fit),
 	    cmocka_unit_test(two_cards_need_sharding),
+	    cmocka_unit_test(pipeline_of_four),
+	    cmocka_unit_test(shares_on_the_host),
+	    cmocka_unit_test(sequence_divides_the_rest),
 	    cmocka_unit_test(impossible_jobs),
 	};
 

@@ -220,10 +220,15 @@ static int read_activation(const json_t *root, const char *name, struct vs_shape
 	static const char *const keys[] = {"hidden_activation", "hidden_act", "activation_function",
 	                                   "feed_forward_proj"};
 	const char *key = keys[0];
-	const char *text = json_string_value(first_of(root, keys, 4, &key));
+	const json_t *value = first_of(root, keys, 4, &key);
+	const char *text = json_string_value(value);
 
-	if (!text)
+	if (!value)
 		return 0;
+	if (!text) {
+		vs_complain("%s is not a name: %s: write one such as \"silu\"", key, name);
+		return -EINVAL;
+	}
 	if (!strncmp(text, "gated-", 6)) { /* T5 1.1: "gated-gelu" means the tanh formula written in Python */
 		s->gated = true;
 		text = !strcmp(text, "gated-gelu") ? "gelu_new" : text + 6;
@@ -239,24 +244,35 @@ static int read_activation(const json_t *root, const char *name, struct vs_shape
 
 /* "LlamaForSequenceClassification", "BertForMaskedLM", "BertModel": the part after the family says what the head is.
  */
-static void read_head(const json_t *root, struct vs_shape *s)
+static int read_head(const json_t *root, const char *name, struct vs_shape *s)
 {
-	const char *name = json_string_value(json_array_get(json_object_get(root, "architectures"), 0));
+	const json_t *list = json_object_get(root, "architectures");
+	const char *class = json_string_value(json_array_get(list, 0));
 
-	if (!name)
-		return;
-	if (strstr(name, "Classification"))
+	if (!list || json_is_null(list) || (json_is_array(list) && !json_array_size(list)))
+		return 0;
+	if (!class) {
+		vs_complain("architectures is not a list of names: %s: write one such as [\"LlamaForCausalLM\"]",
+		            name);
+		return -EINVAL;
+	}
+	if (strstr(class, "Classification"))
 		s->head = VS_HEAD_LABELS;
-	else if (strstr(name, "LM") || strstr(name, "ForConditionalGeneration") || strstr(name, "PreTraining"))
+	else if (strstr(class, "LM") || strstr(class, "ForConditionalGeneration") || strstr(class, "PreTraining"))
 		s->head = VS_HEAD_LM;
-	else if (strlen(name) > 5 && !strcmp(name + strlen(name) - 5, "Model"))
+	else if (strlen(class) > 5 && !strcmp(class + strlen(class) - 5, "Model"))
 		s->head = VS_HEAD_NONE;
+	return 0;
 }
 
-static void read_moe(const json_t *root, struct vs_shape *s)
+static int read_moe(const json_t *root, const char *name, struct vs_shape *s)
 {
 	const json_t *dense = json_object_get(root, "mlp_only_layers");
-	uint64_t shared = (uint64_t)json_number_value(json_object_get(root, "n_shared_experts"));
+	const json_t *count = json_object_get(root, "n_shared_experts");
+	uint64_t shared = 0;
+
+	if (count && !json_is_null(count) && read_size(count, "n_shared_experts", name, &shared))
+		return -EINVAL;
 
 	if (s->family == VS_FAMILY_MIXTRAL)
 		s->expert_ffn = s->ffn;
@@ -264,9 +280,13 @@ static void read_moe(const json_t *root, struct vs_shape *s)
 		shared = 2;
 	if (s->family == VS_FAMILY_DEEPSEEK_V3 && !json_object_get(root, "n_shared_experts"))
 		shared = 1;
-	if (shared < 1 << 16)
-		s->shared_ffn = shared * s->expert_ffn;
+	if (shared > 1 << 16) {
+		vs_complain("n_shared_experts is out of range: %s: 0 to 65536", name);
+		return -EINVAL;
+	}
+	s->shared_ffn = shared * s->expert_ffn;
 	s->more_dense = json_array_size(dense);
+	return 0;
 }
 
 static int known_family(const json_t *root, const char *name, enum vs_family *ret)
@@ -326,14 +346,14 @@ static int convert(const json_t *root, const char *name, struct vs_config *c)
 	window_used = family == VS_FAMILY_MISTRAL || family == VS_FAMILY_GEMMA2 || family == VS_FAMILY_MIXTRAL;
 	if (read_flag(root, "use_sliding_window", name, &window_used))
 		return -EINVAL;
-	if (window_used && json_is_integer(window) && read_size(window, "sliding_window", name, &s->window))
+	if (window_used && window && !json_is_null(window) && read_size(window, "sliding_window", name, &s->window))
 		return -EINVAL;
 	if (family == VS_FAMILY_GPT2)
 		s->kv_heads = s->heads;
 	if (json_is_object(json_object_get(root, "id2label")))
 		s->labels = json_object_size(json_object_get(root, "id2label"));
-	read_head(root, s);
-	read_moe(root, s);
+	if (read_head(root, name, s) || read_moe(root, name, s))
+		return -EINVAL;
 	if (s->kv_lora)
 		s->kv_heads = s->heads, s->head_dim = s->nope_dim + s->rope_dim;
 	vs_shape_complete(s);

@@ -80,16 +80,50 @@ static void print_row(enum vs_float_id id, double value, double scale)
 
 	bit_text(id, b.bits, text);
 	printf("%-8s  %-34s  %-9s  %-15.9g", vs_float_format(id)->name, text, vs_float_class_name(b.klass), back);
-	if (b.event != VS_FLOAT_FITS)
+	if (b.event != VS_FLOAT_FITS && b.event != VS_FLOAT_GRADUAL)
 		printf("  %s", vs_float_event_name(b.event));
 	else if (value != 0)
 		printf("  error %.2g %%", 100 * fabs(back - value) / fabs(value));
 	putchar('\n');
 }
 
-static void print_value(const struct options *o, double value)
+/* The answer in a line: which formats keep it, and which do not. */
+static void print_summary(const struct options *o, const char *text, double value, double scale)
 {
-	printf("%.17g\n%-8s  %-34s  %-9s  %-15s\n", value, "format", "sign exponent mantissa", "class", "becomes");
+	static const struct {
+		enum vs_float_event event;
+		const char *words;
+	} fates[] = {{VS_FLOAT_FITS, "kept by"},
+	             {VS_FLOAT_GRADUAL, "with fewer bits by"},
+	             {VS_FLOAT_UNDERFLOW, "becomes 0 in"},
+	             {VS_FLOAT_OVERFLOW, "overflows in"},
+	             {VS_FLOAT_NOT_A_NUMBER, "no finite number:"}};
+	const char *separator = ": ";
+
+	fputs(text, stdout);
+	if (scale != 1)
+		printf(" x %g", scale);
+	for (size_t i = 0; i < sizeof(fates) / sizeof(fates[0]); i++) {
+		bool any = false;
+
+		for (int id = 0; id < VS_FLOAT_COUNT; id++) {
+			if ((o->format >= 0 && o->format != id) ||
+			    vs_float_encode((enum vs_float_id)id, value * scale).event != fates[i].event)
+				continue;
+			printf("%s%s %s", any ? "" : separator, any ? "" : fates[i].words, format_names[id]);
+			any = true;
+		}
+		separator = any ? "; " : separator;
+	}
+	putchar('\n');
+}
+
+static void print_value(const struct options *o, const char *text, double value)
+{
+	print_summary(o, text, value, 1);
+	if (o->scale != 1)
+		print_summary(o, text, value, o->scale);
+	printf("\n%-8s  %-34s  %-9s  %-15s\n", "format", "sign exponent mantissa", "class", "becomes");
 	for (int pass = 0; pass < (o->scale != 1 ? 2 : 1); pass++) {
 		if (pass)
 			printf("with loss scaling: stored as %.9g (x %g), then divided again\n", value * o->scale,
@@ -198,7 +232,7 @@ int vs_float_main(int argc, char **argv)
 	} else if (o.table) {
 		print_table();
 	} else {
-		print_value(&o, value);
+		print_value(&o, text, value);
 	}
 	return 0;
 }

@@ -96,7 +96,7 @@ static int store(const struct vs_option *o, const char *text)
 	case VS_OPTION_NUMBER:
 		return store_count(o, text);
 	case VS_OPTION_SIZE:
-		if (vs_size_parse(text, o->value)) {
+		if (vs_size_parse(text, o->value) || !*(uint64_t *)o->value) {
 			vs_complain("bad size for %s: %s: give a size such as 80GiB or 24G", o->name, text);
 			return -EINVAL;
 		}

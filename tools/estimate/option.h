@@ -14,7 +14,7 @@ enum vs_option_kind {
 	VS_OPTION_TEXT,   /* const char *: points into argv */
 	VS_OPTION_COUNT,  /* uint64_t in 1..limit, "4096", "7e9", "7B", "32k" (powers of 1000) */
 	VS_OPTION_NUMBER, /* uint64_t in 0..limit, the same */
-	VS_OPTION_SIZE,   /* uint64_t bytes, "80GiB", "24G" */
+	VS_OPTION_SIZE,   /* uint64_t bytes, not 0: "80GiB", "24G" */
 	VS_OPTION_REAL,   /* double, finite */
 	VS_OPTION_CHOICE, /* int: the index in `choices` */
 };

@@ -146,6 +146,14 @@ int vs_plan_main(int argc, char **argv)
 		list_presets();
 		return 0;
 	}
+	if (sweep != VS_SWEEP_NONE && formula != VS_FORMULA_REFINED) {
+		vs_complain("--sweep with --formula article: plan: it sweeps the refined estimate, leave one out");
+		return 2;
+	}
+	if (r.sharding != VS_SHARDING_NONE && sweep != VS_SWEEP_GPUS && !vs_option_given(options, count, "--gpus")) {
+		vs_complain("--sharding without --gpus: plan: give their number, or --sweep gpus");
+		return 2;
+	}
 	if (vs_request_resolve(&r, options, count))
 		return 2;
 	if (formula != VS_FORMULA_REFINED) {

@@ -39,6 +39,10 @@ static void job_json(struct vs_json *json, const struct vs_request *r, const str
 	vs_json_string(json, "sharding", vs_sharding_names[j->sharding]);
 	vs_json_unsigned(json, "gpus", j->ranks);
 	vs_json_unsigned(json, "trainable_parameters", p->forecast.trainable);
+	vs_json_array(json, "by_formula");
+	for (size_t i = 0; vs_job_by_formula(j, i); i++)
+		vs_json_string(json, NULL, vs_job_by_formula(j, i));
+	vs_json_end(json);
 	vs_json_end(json);
 }
 

@@ -78,6 +78,12 @@ static void print_answer(const struct vs_screen *screen, const struct vs_request
 	vs_screen_text(screen, 2, "Peak: %s (%s) allocated, at: %s; %s reserved (modelled), fragmentation included.",
 	               vs_size_format(peak, a), vs_size_format_decimal(peak, b), vs_instant_name(p->forecast.winner),
 	               vs_size_format(p->reserved, c));
+	if (vs_job_by_formula(&r->job, 0)) {
+		fputs("By formula alone, held against no run: ", stdout);
+		for (size_t i = 0; vs_job_by_formula(&r->job, i); i++)
+			printf("%s%s", i ? ", " : "", vs_job_by_formula(&r->job, i));
+		puts(".");
+	}
 	if (!p->with_gpu)
 		return;
 	vs_screen_text(screen, 2, "Card: %s; the CUDA context%s takes %s (assumed), PyTorch can have %s.",

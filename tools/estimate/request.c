@@ -29,8 +29,9 @@ const char vs_request_usage[] =
     "  --quantize Q             nf4, nf4-double: 4-bit base weights under the adapters\n"
     "  --offload, --ema, --hold-outputs\n"
     "  --sharding S --gpus N    ddp, zero1, zero2, zero3, fsdp over N GPUs\n"
-    "  --tensor-parallel N, --sequence-parallel, --pipeline-parallel N, --context-parallel N, --expert-parallel N\n"
-    "  --gpu NAME               a card of vramrun --list-gpus; or --gpu-memory SIZE\n";
+    "  --tensor-parallel N, --sequence-parallel, --pipeline-parallel N   as torch.distributed runs them\n"
+    "  --context-parallel N, --expert-parallel N\n"
+    "  --gpu NAME               a card of vramrun --list-gpus; --gpu-memory SIZE: with so much memory\n";
 
 void vs_request_init(struct vs_request *r)
 {
@@ -217,13 +218,46 @@ static int resolve_gpu(struct vs_request *r)
 	return 0;
 }
 
+/* Flags that say two things, or one about nothing. */
+static const char *contradiction(const struct vs_request *r, const struct vs_option *options, size_t count)
+{
+	const char *model = r->config ? "--config" : r->preset ? "--preset" : NULL;
+	bool sharding = vs_option_given(options, count, "--sharding");
+
+	if (model && vs_option_given(options, count, "--parameters"))
+		return "--parameters beside a model, which has its own: give one of them";
+	if (model && vs_option_given(options, count, "--family"))
+		return "--family beside a model, which has its own: leave it out";
+	if (sharding && r->sharding == VS_SHARDING_NONE && r->ranks > 1)
+		return "--sharding none over several --gpus: say how they share the work, or leave it out for ddp";
+	if (sharding && r->sharding != VS_SHARDING_NONE && vs_option_given(options, count, "--gpus") && r->ranks == 1)
+		return "--sharding over one GPU: give --gpus 2 or more";
+	if (r->fp16 && r->precision == VS_PRECISION_FP32)
+		return "both --fp16 and --precision fp32: give one of them";
+	if (r->lora_targets && !r->lora_rank)
+		return "--lora-targets without --lora-rank: give the rank, such as 16";
+	if (r->offload && r->optimizer == VS_OPTIMIZER_ADAMW_8BIT_PAGED)
+		return "--offload of paged states, which are in host memory: give one of them";
+	if (r->outputs_held && r->loss_chunks > 1)
+		return "--hold-outputs with --loss-chunks: a fused loss has no logits to hold";
+	return NULL;
+}
+
 int vs_request_resolve(struct vs_request *r, const struct vs_option *options, size_t count)
 {
 	struct vs_shape shape;
-	const char *why;
+	const char *why = contradiction(r, options, count);
 
+	if (why) {
+		vs_complain("flags that do not go together: %s", why);
+		return -EINVAL;
+	}
 	if (resolve_shape(r, &shape))
 		return -EINVAL;
+	if (shape.family == VS_FAMILY_VIT && vs_option_given(options, count, "--seq")) {
+		vs_complain("an image has no --seq: %s: its patches are counted, leave it out", r->name);
+		return -EINVAL;
+	}
 	r->job = vs_job_default(&shape);
 	r->job.batch = r->batch;
 	r->job.seq = r->seq;
@@ -250,18 +284,10 @@ int vs_request_resolve(struct vs_request *r, const struct vs_option *options, si
 	r->job.context_parallel = (uint32_t)r->context;
 	r->job.expert_parallel = (uint32_t)r->expert;
 	r->job.sequence_parallel = r->sequence_parallel;
-	if (r->lora_targets && !r->lora_rank) {
-		vs_complain("--lora-targets without --lora-rank: %s: give the rank, such as 16", r->lora_targets);
-		return -EINVAL;
-	}
 	if (r->lora_targets && parse_targets(r->lora_targets, &r->job.lora_targets))
 		return -EINVAL;
 	if (r->ranks > 1 && r->sharding == VS_SHARDING_NONE)
 		r->job.sharding = VS_SHARDING_DDP;
-	if (r->fp16 && r->precision == VS_PRECISION_FP32) {
-		vs_complain("both --fp16 and --precision fp32: job: give one of them");
-		return -EINVAL;
-	}
 	if (resolve_gpu(r))
 		return -EINVAL;
 	if (r->shaped && vs_job_check(&r->job, &why)) {

@@ -173,6 +173,9 @@ int vs_compare_infer(struct vs_request *r, const struct vs_option *options, size
 		vs_complain("out of memory: compare: %s", strerror(-error));
 		return error;
 	}
+	if (r->sharding != VS_SHARDING_NONE && !vs_option_given(options, count, "--gpus") &&
+	    subject->summary->world_size > 1)
+		r->ranks = (uint64_t)subject->summary->world_size;
 	infer_regime(r, options, count, device, &c);
 	error = infer_model(r, &c);
 	if (error)
