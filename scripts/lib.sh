@@ -84,7 +84,10 @@ prepare()
 	install_packages "${names[@]}"
 }
 
-# build_into FOLDER [MESON OPTION...]: configures it once, builds it, prints nothing but errors.
+targets=() # of build_into; none: all
+
+# build_into FOLDER [MESON OPTION...]: configures it once, builds its `targets`,
+# prints nothing but errors.
 build_into()
 {
 	local folder=$1 log
@@ -94,7 +97,7 @@ build_into()
 	if [[ ! -f $folder/build.ninja ]]; then
 		meson setup "$folder" "$root" "$@" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
 	fi
-	ninja -C "$folder" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
+	ninja -C "$folder" ${targets[@]+"${targets[@]}"} >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; return 1; }
 	rm -f "$log"
 }
 

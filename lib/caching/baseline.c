@@ -68,7 +68,9 @@ static int pool_of(struct baseline *b, size_t event, uint16_t *ret_index)
 /* The model's index of a pool of the program: the same, as both are made in the same order. */
 static int model_pool(struct baseline *b, uint16_t index, uint32_t *ret_pool)
 {
-	return vs_caching_pool(b->caching, b->program->pools[index].first, b->program->pools[index].second, ret_pool);
+	const struct vs_pool_id *id = &b->program->pools.ids[index];
+
+	return vs_caching_pool(b->caching, id->first, id->second, ret_pool);
 }
 
 static int add_op(struct baseline *b, enum vs_op_kind kind, size_t event, uint32_t id, uint64_t size)
@@ -341,7 +343,7 @@ static int pool_of_refusal(struct baseline *b, size_t event, uint16_t *ret_index
 
 	if (!b->pools || recorded->pool[0] != VS_REPLAY_NO_POOL || find_release(b, b->group, event) < event)
 		return 0;
-	for (size_t i = 1; vs_caching_has_releasable(b->caching) && i < b->program->pool_count; i++) {
+	for (size_t i = 1; vs_caching_has_releasable(b->caching) && i < b->program->pools.count; i++) {
 		int r = model_pool(b, (uint16_t)i, &request.pool);
 
 		if (r < 0)

@@ -54,6 +54,15 @@ void vs_blocks_free_all(struct vs_caching *caching)
 	}
 }
 
+/* Neighbours come and go, but while a block is free and in the set it keeps having some or none. */
+static void count(struct vs_caching_block *block, size_t by)
+{
+	if (block->expandable)
+		block->pool->expandable += by;
+	else if (!is_split(block))
+		block->pool->whole += by;
+}
+
 void vs_block_insert(struct vs_caching_block *block)
 {
 	if (block->unmapped) {
@@ -62,11 +71,14 @@ void vs_block_insert(struct vs_caching_block *block)
 	}
 	block->age_base = block->pool->lookups;
 	vs_tree_insert(&block->pool->free, &block->node, before_by_size);
+	count(block, 1);
 }
 
 void vs_block_remove(struct vs_caching_block *block)
 {
 	vs_tree_remove(block->unmapped ? &block->pool->unmapped : &block->pool->free, &block->node);
+	if (!block->unmapped)
+		count(block, (size_t)-1);
 }
 
 /* torch 2.13 (PR 183591): equal fits go by the age of their segment, so that all ranks of a job choose alike; before,

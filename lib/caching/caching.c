@@ -23,7 +23,7 @@ static struct pool *new_pool(uint32_t owner, bool small)
 	return pool;
 }
 
-static int add_pair(struct vs_caching *caching, uint64_t first, uint64_t second)
+static int add_pair(struct vs_caching *caching)
 {
 	struct pool_pair *grown, *pair;
 
@@ -32,7 +32,7 @@ static int add_pair(struct vs_caching *caching, uint64_t first, uint64_t second)
 		return -ENOMEM;
 	caching->pairs = grown;
 	pair = &grown[caching->pair_count];
-	*pair = (struct pool_pair){.first = first, .second = second};
+	*pair = (struct pool_pair){0};
 	pair->small = new_pool(caching->pair_count, true);
 	pair->large = new_pool(caching->pair_count, false);
 	if (!pair->small || !pair->large) {
@@ -48,6 +48,7 @@ int vs_caching_new(const struct vs_caching_settings *settings, const struct vs_c
                    struct vs_caching **ret_caching)
 {
 	struct vs_caching *caching = calloc(1, sizeof(*caching));
+	uint32_t standard;
 	int r;
 
 	if (!caching)
@@ -56,7 +57,7 @@ int vs_caching_new(const struct vs_caching_settings *settings, const struct vs_c
 	caching->device = *device;
 	caching->limit = settings->memory_fraction < 1 ? (uint64_t)(settings->memory_fraction * (double)device->total)
 	                                               : UINT64_MAX;
-	r = add_pair(caching, 0, 0);
+	r = vs_caching_pool(caching, 0, 0, &standard);
 	if (r < 0) {
 		vs_caching_free_all(caching);
 		return r;
@@ -80,25 +81,16 @@ void vs_caching_free_all(struct vs_caching *caching)
 		caching->expandables = next;
 	}
 	vs_blocks_free_all(caching);
+	vs_pool_index_done(&caching->index);
 	free(caching->pairs);
 	free(caching);
 }
 
 int vs_caching_pool(struct vs_caching *caching, uint64_t first, uint64_t second, uint32_t *ret_pool)
 {
-	int r;
+	int r = vs_pool_index_get(&caching->index, first, second, ret_pool);
 
-	for (uint32_t i = 0; i < caching->pair_count; i++) {
-		if (caching->pairs[i].first == first && caching->pairs[i].second == second) {
-			*ret_pool = i;
-			return 0;
-		}
-	}
-	r = add_pair(caching, first, second);
-	if (r < 0)
-		return r;
-	*ret_pool = caching->pair_count - 1;
-	return 0;
+	return r == 0 && *ret_pool == caching->pair_count ? add_pair(caching) : r;
 }
 
 void vs_caching_pool_freeable(struct vs_caching *caching, uint32_t pool)
@@ -451,14 +443,17 @@ int vs_caching_load(struct vs_caching *caching, struct vs_caching_segment *segme
 		vs_block_link(block, previous, NULL);
 		if (!block->unmapped)
 			caching->stats.reserved += piece->size;
-		if (piece->state == VS_PIECE_FREE || block->unmapped)
-			vs_block_insert(block);
-		else
+		if (piece->state != VS_PIECE_FREE && !block->unmapped)
 			hand_out(caching, block);
 		if (piece->state == VS_PIECE_PENDING)
 			piece->ticket = vs_caching_defer(caching, block);
 		piece->block = block;
 		previous = block;
+	}
+	/* A block must know its neighbours before it is in a set. */
+	for (size_t i = 0; i < segment->piece_count; i++) {
+		if (segment->pieces[i].state == VS_PIECE_FREE || segment->pieces[i].state == VS_PIECE_UNMAPPED)
+			vs_block_insert(segment->pieces[i].block);
 	}
 	if (caching->stats.reserved > caching->stats.reserved_peak)
 		caching->stats.reserved_peak = caching->stats.reserved;

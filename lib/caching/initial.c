@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define MAX_PAGES  (UINT64_C(1) << 22) /* of expandable segments: 8 TiB in the smallest */
-#define MAX_RANGES 4096                /* expandable segments: one a stream, pool and size class */
 /* Address space of an expandable segment where the card's size is unknown: more than any card's. */
 #define UNKNOWN_RANGE (UINT64_C(1) << 40)
 
@@ -24,7 +22,7 @@ struct start_block {
 	size_t until; /* the event that gives it back; SIZE_MAX: none */
 };
 
-struct page {
+struct stretch { /* of an expandable segment */
 	uint64_t address, size;
 	bool mapped; /* at the start */
 	struct vs_replay_segment about;
@@ -38,8 +36,8 @@ struct finder {
 	size_t block_count, block_capacity;
 	struct vs_replay_segment *segments;
 	size_t segment_count, segment_capacity;
-	struct page *pages;
-	size_t page_count, page_capacity;
+	struct stretch *stretches;
+	size_t stretch_count, stretch_capacity;
 	uint64_t *allocs; /* indices of the alloc events, by address; NULL until needed */
 	size_t alloc_count;
 };
@@ -177,13 +175,6 @@ static int by_block_address(const void *left, const void *right)
 static int by_segment_address(const void *left, const void *right)
 {
 	const struct vs_replay_segment *a = left, *b = right;
-
-	return a->address < b->address ? -1 : a->address > b->address;
-}
-
-static int by_page(const void *left, const void *right)
-{
-	const struct page *a = left, *b = right;
 
 	return a->address < b->address ? -1 : a->address > b->address;
 }
@@ -338,30 +329,120 @@ static int add_plain_segments(struct finder *f)
 	return r;
 }
 
-/* Pages of expandable segments */
+/* Expandable segments: ranges of addresses that are mapped and unmapped piece by piece. */
 
-enum { PAGE_LARGE = 1, PAGE_SMALL };
+enum { KIND_LARGE = 1, KIND_SMALL };
 
-/* `seen` tells for each page's address what it was last mapped as. */
-static int add_pages(struct finder *f, struct vs_map *seen, const struct vs_replay_segment *range, bool mapped)
+/* All places where a mapping begins or ends cut the addresses into stretches; every event covers whole ones. */
+struct cuts {
+	uint64_t *at; /* ascending, each once */
+	size_t count;
+	size_t *next;    /* of each stretch, the next that no event was about yet, or itself */
+	uint64_t *stamp; /* a tree over the stretches: when, and as what, one was mapped last */
+	size_t leaves;
+};
+
+static int by_number(const void *left, const void *right)
 {
-	uint64_t size = range->small ? SMALL_BUFFER : f->recording->settings.large_segment_size;
+	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 
-	if (!size || range->size / size > MAX_PAGES - f->page_count)
+	return a < b ? -1 : a > b;
+}
+
+static bool is_mapping(const struct vs_replay_event *event)
+{
+	return event->kind == VS_REPLAY_SEGMENT_MAP || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+}
+
+static int add_cut(struct cuts *cuts, uint64_t address, uint64_t size)
+{
+	if (size > UINT64_MAX - address)
 		return -EOVERFLOW;
-	for (uint64_t offset = 0; offset < range->size; offset += size) {
-		uint64_t address = range->address + offset;
-		bool known = vs_map_find(seen, address);
-
-		if (vs_map_set(seen, address, range->small ? PAGE_SMALL : PAGE_LARGE) < 0 ||
-		    grow(&f->pages, f->page_count, &f->page_capacity, sizeof(*f->pages)) < 0)
-			return -ENOMEM;
-		if (known)
-			continue;
-		f->pages[f->page_count++] =
-		    (struct page){.address = address, .size = size, .mapped = mapped, .about = *range};
-	}
+	cuts->at[cuts->count++] = address;
+	cuts->at[cuts->count++] = address + size;
 	return 0;
+}
+
+static int make_cuts(const struct vs_replay_recording *recording, struct cuts *cuts)
+{
+	size_t count = 0;
+	int r = 0;
+
+	cuts->at = calloc(2 * (recording->event_count + recording->segment_count) + 1, sizeof(*cuts->at));
+	if (!cuts->at)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < recording->event_count; i++) {
+		if (is_mapping(&recording->events[i]))
+			r = add_cut(cuts, recording->events[i].address, recording->events[i].size);
+	}
+	for (size_t i = 0; r == 0 && i < recording->segment_count; i++) {
+		if (recording->segments[i].expandable)
+			r = add_cut(cuts, recording->segments[i].address, recording->segments[i].size);
+	}
+	if (r < 0)
+		return r;
+	qsort(cuts->at, cuts->count, sizeof(*cuts->at), by_number);
+	for (size_t i = 0; i < cuts->count; i++) {
+		if (!count || cuts->at[i] != cuts->at[count - 1])
+			cuts->at[count++] = cuts->at[i];
+	}
+	cuts->count = count;
+	for (cuts->leaves = 1; cuts->leaves < count; cuts->leaves *= 2)
+		;
+	cuts->next = calloc(count + 1, sizeof(*cuts->next));
+	cuts->stamp = calloc(2 * cuts->leaves, sizeof(*cuts->stamp));
+	if (!cuts->next || !cuts->stamp)
+		return -ENOMEM;
+	for (size_t i = 0; i <= count; i++)
+		cuts->next[i] = i;
+	return 0;
+}
+
+static void cuts_done(struct cuts *cuts)
+{
+	free(cuts->at);
+	free(cuts->next);
+	free(cuts->stamp);
+}
+
+/* The stretch that begins at an address which is a cut. */
+static size_t stretch_at(const struct cuts *cuts, uint64_t address)
+{
+	const uint64_t *found = bsearch(&address, cuts->at, cuts->count, sizeof(*cuts->at), by_number);
+
+	return (size_t)(found - cuts->at);
+}
+
+/* The first one from `i` on that no event was about yet. Paths are halved, so all look-ups together are nearly
+ * linear. */
+static size_t untold(struct cuts *cuts, size_t i)
+{
+	while (cuts->next[i] != i)
+		i = cuts->next[i] = cuts->next[cuts->next[i]];
+	return i;
+}
+
+/* Stretches [from, to) are mapped as `kind` now; later stamps are greater. */
+static void stamp(struct cuts *cuts, size_t from, size_t to, uint64_t when, unsigned kind)
+{
+	for (from += cuts->leaves, to += cuts->leaves; from < to; from /= 2, to /= 2) {
+		if (from & 1)
+			cuts->stamp[from++] = when << 2 | kind;
+		if (to & 1)
+			cuts->stamp[--to] = when << 2 | kind;
+	}
+}
+
+/* What a stretch was mapped as last; 0: it was not. */
+static unsigned last_kind(const struct cuts *cuts, size_t i)
+{
+	uint64_t latest = 0;
+
+	for (i += cuts->leaves; i; i /= 2) {
+		if (cuts->stamp[i] > latest)
+			latest = cuts->stamp[i];
+	}
+	return latest & 3;
 }
 
 /* The final expandable segment that covers an address, or NULL. */
@@ -385,9 +466,10 @@ static const struct vs_replay_segment *final_expandable(const struct finder *f, 
 
 /* An event that maps tells the pool by its size: a small request maps one page of 2 MiB. One that unmaps does not;
  * the mapping before it knows, or, of what was mapped before the first event, the final segment. */
-static bool page_is_small(const struct finder *f, const struct vs_map *seen, const struct vs_replay_event *event)
+static bool is_small(const struct finder *f, const struct cuts *cuts, const struct vs_replay_event *event)
 {
-	uint64_t large = f->recording->settings.large_segment_size, kind;
+	uint64_t large = f->recording->settings.large_segment_size;
+	unsigned kind;
 	const struct vs_replay_segment *segment;
 
 	if (event->size == SMALL_BUFFER)
@@ -396,78 +478,132 @@ static bool page_is_small(const struct finder *f, const struct vs_map *seen, con
 		return true;
 	if (event->kind == VS_REPLAY_SEGMENT_MAP)
 		return false;
-	if (vs_map_get(seen, event->address, &kind))
-		return kind == PAGE_SMALL;
+	kind = last_kind(cuts, stretch_at(cuts, event->address));
+	if (kind)
+		return kind == KIND_SMALL;
 	segment = final_expandable(f, event->address);
 	return segment && segment->small;
 }
 
-static int find_pages(struct finder *f)
+/* A range was mapped, or unmapped (so it had been mapped): what that tells of the start. */
+static int add_stretches(struct finder *f, struct cuts *cuts, const struct vs_replay_segment *range, bool mapped)
+{
+	size_t from = stretch_at(cuts, range->address), to = stretch_at(cuts, range->address + range->size);
+
+	for (size_t i = untold(cuts, from); i < to; i = untold(cuts, i + 1)) {
+		if (grow(&f->stretches, f->stretch_count, &f->stretch_capacity, sizeof(*f->stretches)) < 0)
+			return -ENOMEM;
+		f->stretches[f->stretch_count++] = (struct stretch){
+		    .address = cuts->at[i], .size = cuts->at[i + 1] - cuts->at[i], .mapped = mapped, .about = *range};
+		cuts->next[i] = i + 1;
+	}
+	return 0;
+}
+
+static int find_stretches(struct finder *f)
 {
 	const struct vs_replay_recording *recording = f->recording;
-	struct vs_map seen = {0};
-	int r = 0;
+	struct cuts cuts = {0};
+	int r = make_cuts(recording, &cuts);
 
 	for (size_t i = 0; r == 0 && i < recording->event_count; i++) {
 		const struct vs_replay_event *event = &recording->events[i];
 		struct vs_replay_segment range = {
 		    .address = event->address, .size = event->size, .stream = event->stream, .expandable = true};
 
-		if (event->kind != VS_REPLAY_SEGMENT_MAP && event->kind != VS_REPLAY_SEGMENT_UNMAP)
+		if (!is_mapping(event))
 			continue;
-		range.small = page_is_small(f, &seen, event);
+		range.small = is_small(f, &cuts, event);
 		if (event->pool[0] != VS_REPLAY_NO_POOL)
 			memcpy(range.pool, event->pool, sizeof(range.pool));
-		r = add_pages(f, &seen, &range, event->kind == VS_REPLAY_SEGMENT_UNMAP);
+		r = add_stretches(f, &cuts, &range, event->kind == VS_REPLAY_SEGMENT_UNMAP);
+		stamp(&cuts, stretch_at(&cuts, range.address), stretch_at(&cuts, range.address + range.size), i + 1,
+		      range.small ? KIND_SMALL : KIND_LARGE);
 	}
 	for (size_t i = 0; r == 0 && i < recording->segment_count; i++) {
 		if (recording->segments[i].expandable)
-			r = add_pages(f, &seen, &recording->segments[i], true);
+			r = add_stretches(f, &cuts, &recording->segments[i], true);
 	}
-	vs_map_done(&seen);
+	cuts_done(&cuts);
 	return r;
 }
 
-static bool same_range(const struct page *first, const struct page *page, uint64_t range)
-{
-	return page->about.stream == first->about.stream && page->about.small == first->about.small &&
-	       page->about.pool[0] == first->about.pool[0] && page->about.pool[1] == first->about.pool[1] &&
-	       page->address - first->address < range;
-}
-
 /* The address space of the expandable segment that begins with `first`. */
-static uint64_t range_of(const struct finder *f, const struct page *first)
+static uint64_t range_of(const struct finder *f, const struct stretch *first)
 {
 	uint64_t total = f->recording->total, range = total ? total + total / 8 : UNKNOWN_RANGE;
+	uint64_t page = first->about.small ? SMALL_BUFFER : f->recording->settings.large_segment_size;
 
-	return (range + first->size - 1) / first->size * first->size;
+	return page ? (range + page - 1) / page * page : range;
 }
 
-/* One expandable segment: its mapped runs of pages, and what lies between and behind them. */
-static int add_expandable(struct finder *f, struct page **pages, size_t count)
+/* Of one segment, as far as stream and pool tell; in a segment by address. */
+static int by_segment(const void *left, const void *right)
 {
-	uint64_t start = pages[0]->address, stop = start + range_of(f, pages[0]), here = start;
-	size_t first = f->initial->count, at = 0;
+	const struct stretch *a = left, *b = right;
+
+	if (a->about.stream != b->about.stream)
+		return a->about.stream < b->about.stream ? -1 : 1;
+	if (a->about.small != b->about.small)
+		return a->about.small ? 1 : -1;
+	for (int i = 0; i < 2; i++) {
+		if (a->about.pool[i] != b->about.pool[i])
+			return a->about.pool[i] < b->about.pool[i] ? -1 : 1;
+	}
+	return a->address < b->address ? -1 : a->address > b->address;
+}
+
+static bool same_segment(const struct stretch *first, const struct stretch *other, uint64_t range)
+{
+	return first->about.stream == other->about.stream && first->about.small == other->about.small &&
+	       first->about.pool[0] == other->about.pool[0] && first->about.pool[1] == other->about.pool[1] &&
+	       other->address - first->address < range;
+}
+
+/* The first block at or above an address. */
+static size_t block_from(const struct finder *f, uint64_t address)
+{
+	size_t low = 0, high = f->block_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (f->blocks[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* One expandable segment: its mapped runs, and what lies between and behind them. */
+static int add_expandable(struct finder *f, const struct stretch *stretches, size_t count)
+{
+	uint64_t start = stretches[0].address, stop = start + range_of(f, &stretches[0]), here = start;
+	size_t first = f->initial->count;
 	int r;
 
-	r = open_segment(f->initial, &pages[0]->about);
+	if (stop < start)
+		return -EOVERFLOW;
+	r = open_segment(f->initial, &stretches[0].about);
 	if (r == 0) {
 		f->initial->about[first].address = start;
 		f->initial->about[first].size = stop - start;
 	}
 	for (size_t i = 0; r == 0 && i < count;) {
-		struct vs_replay_segment run = pages[i]->about;
+		struct vs_replay_segment run = stretches[i].about;
+		size_t at;
 
-		if (!pages[i]->mapped) {
+		if (!stretches[i].mapped) {
 			i++;
 			continue;
 		}
-		run.address = pages[i]->address;
-		for (run.size = 0; i < count && pages[i]->mapped && pages[i]->address == run.address + run.size; i++)
-			run.size += pages[i]->size;
+		run.address = stretches[i].address;
+		for (run.size = 0; i < count && stretches[i].mapped && stretches[i].address == run.address + run.size;
+		     i++)
+			run.size += stretches[i].size;
 		r = add_piece(f->initial, here, run.address - here, VS_PIECE_UNMAPPED);
-		while (at < f->block_count && f->blocks[at].address < run.address)
-			at++;
+		at = block_from(f, run.address);
 		if (r == 0)
 			r = add_range(f, &run, &at);
 		here = run.address + run.size;
@@ -481,28 +617,40 @@ static int add_expandable(struct finder *f, struct page **pages, size_t count)
 	return here < stop ? add_piece(f->initial, here, stop - here, VS_PIECE_UNMAPPED) : 0;
 }
 
+struct group {
+	const struct stretch *stretches;
+	size_t count;
+};
+
+static int by_group_address(const void *left, const void *right)
+{
+	const struct group *a = left, *b = right;
+
+	return a->stretches->address < b->stretches->address ? -1 : a->stretches->address > b->stretches->address;
+}
+
 static int add_expandables(struct finder *f)
 {
-	struct page **group = calloc(f->page_count + 1, sizeof(*group));
-	int r = group ? 0 : -ENOMEM, ranges = 0;
+	struct group *groups = calloc(f->stretch_count + 1, sizeof(*groups));
+	size_t count = 0;
+	int r = groups ? 0 : -ENOMEM;
 
-	/* Pages of several streams and pools lie in ranges of their own; take them one range at a time. */
-	for (size_t i = 0; r == 0 && i < f->page_count; i++) {
-		uint64_t range;
-		size_t count = 0;
+	if (r == 0 && f->stretch_count)
+		qsort(f->stretches, f->stretch_count, sizeof(*f->stretches), by_segment);
+	for (size_t i = 0; r == 0 && i < f->stretch_count; i++) {
+		const struct stretch *stretch = &f->stretches[i];
+		struct group *last = count ? &groups[count - 1] : NULL;
 
-		if (!f->pages[i].size) /* done with an earlier one */
-			continue;
-		range = range_of(f, &f->pages[i]);
-		for (size_t j = i; j < f->page_count && f->pages[j].address - f->pages[i].address < range; j++) {
-			if (f->pages[j].size && same_range(&f->pages[i], &f->pages[j], range))
-				group[count++] = &f->pages[j];
-		}
-		r = ranges++ < MAX_RANGES ? add_expandable(f, group, count) : -EOVERFLOW;
-		for (size_t j = 0; j < count; j++)
-			group[j]->size = 0; /* done */
+		if (last && same_segment(last->stretches, stretch, range_of(f, last->stretches)))
+			last->count++;
+		else
+			groups[count++] = (struct group){stretch, 1};
 	}
-	free(group);
+	if (r == 0 && count)
+		qsort(groups, count, sizeof(*groups), by_group_address);
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = add_expandable(f, groups[i].stretches, groups[i].count);
+	free(groups);
 	return r;
 }
 
@@ -540,14 +688,12 @@ int vs_initial_find(const struct vs_replay_recording *recording, struct vs_initi
 	if (r == 0)
 		r = find_segments(&f);
 	if (r == 0)
-		r = find_pages(&f);
+		r = find_stretches(&f);
 	if (r == 0) {
 		if (f.block_count)
 			qsort(f.blocks, f.block_count, sizeof(*f.blocks), by_block_address);
 		if (f.segment_count)
 			qsort(f.segments, f.segment_count, sizeof(*f.segments), by_segment_address);
-		if (f.page_count)
-			qsort(f.pages, f.page_count, sizeof(*f.pages), by_page);
 		r = add_plain_segments(&f);
 	}
 	if (r == 0)
@@ -558,7 +704,7 @@ int vs_initial_find(const struct vs_replay_recording *recording, struct vs_initi
 	vs_map_done(&f.first_segment);
 	free(f.blocks);
 	free(f.segments);
-	free(f.pages);
+	free(f.stretches);
 	free(f.allocs);
 	if (r < 0) {
 		vs_initial_done(&initial);

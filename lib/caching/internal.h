@@ -6,6 +6,7 @@
 #define VS_CACHING_INTERNAL_H
 
 #include "caching/caching.h"
+#include "caching/pool_index.h"
 #include "caching/tree.h"
 
 /* c10/core/AllocatorConfig.h (torch 2.11, 2.15); c10/cuda/CUDACachingAllocator.cpp before. Bytes. */
@@ -46,13 +47,14 @@ struct vs_caching_block {
 struct pool {
 	struct vs_tree free;     /* by stream, size, counter, address */
 	struct vs_tree unmapped; /* by stream, address */
+	size_t whole;            /* of `free`: segments that are wholly free */
+	size_t expandable;       /* ... and blocks of expandable ones */
 	int64_t lookups;
 	uint32_t owner; /* index of the pool pair */
 	bool small;
 };
 
 struct pool_pair {
-	uint64_t first, second;
 	struct pool *small, *large;
 	bool freeable, use_on_oom, no_split;
 };
@@ -63,6 +65,7 @@ struct vs_caching {
 	struct vs_caching_stats stats;
 	struct pool_pair *pairs; /* [0]: the default pools */
 	uint32_t pair_count;
+	struct vs_pool_index index; /* of the pairs */
 	struct expandable *expandables;
 	struct vs_caching_block *pending; /* deferred frees, newest first */
 	struct vs_caching_block *unused;

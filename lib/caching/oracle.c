@@ -20,12 +20,17 @@ static void answer(struct vs_oracle *oracle, const struct vs_replay_event *event
 	oracle->answered[event - oracle->events] = 1;
 }
 
+static bool is_release(const struct vs_replay_event *event)
+{
+	return event->kind == VS_REPLAY_SEGMENT_FREE || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+}
+
 /* Where the recording goes on to release, or to give up, the device was full. */
 static bool was_full(const struct vs_oracle *oracle, const struct vs_replay_event *event)
 {
 	if (!event)
 		return oracle->refused;
-	return event->kind == VS_REPLAY_SEGMENT_FREE || event->kind == VS_REPLAY_SEGMENT_UNMAP;
+	return is_release(event);
 }
 
 static uint64_t invent(struct vs_oracle *oracle, uint64_t size)
@@ -56,20 +61,49 @@ static int oracle_allocate(void *context, uint64_t size, uint64_t *ret_address)
 	return 0;
 }
 
-static void oracle_match(struct vs_oracle *oracle, enum vs_replay_kind kind, uint64_t address, uint64_t size)
+static uint64_t release_key(enum vs_replay_kind kind, uint64_t address)
 {
-	head(oracle);
-	for (size_t i = oracle->begin; i < oracle->end; i++) {
+	return address ^ (uint64_t)(kind == VS_REPLAY_SEGMENT_UNMAP) << 63;
+}
+
+/* The releases that the recording has next, up to where it gets memory: the model's may come in another order. */
+static void open_window(struct vs_oracle *oracle)
+{
+	size_t i = oracle->begin;
+
+	if (i < oracle->window_stop && oracle->window_end == oracle->end)
+		return;
+	vs_map_done(&oracle->window);
+	for (; i < oracle->end; i++) {
 		const struct vs_replay_event *event = &oracle->events[i];
+		uint64_t key = release_key(event->kind, event->address);
 
 		if (event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP)
 			break;
-		if (event->kind != kind || event->address != address || event->size != size || oracle->answered[i])
-			continue;
+		/* Without memory for the map they count as not matched. */
+		if (is_release(event) && !oracle->answered[i] && !vs_map_find(&oracle->window, key) &&
+		    vs_map_set(&oracle->window, key, i) < 0)
+			break;
+	}
+	oracle->window_stop = i;
+	oracle->window_end = oracle->end;
+}
+
+static void oracle_match(struct vs_oracle *oracle, enum vs_replay_kind kind, uint64_t address, uint64_t size)
+{
+	const struct vs_replay_event *event = head(oracle);
+	uint64_t index;
+
+	if (event && event->kind == kind && event->address == address && event->size == size) {
 		answer(oracle, event);
 		return;
 	}
-	oracle->extra++;
+	open_window(oracle);
+	if (!vs_map_get(&oracle->window, release_key(kind, address), &index) || oracle->answered[index] ||
+	    oracle->events[index].size != size)
+		oracle->extra++;
+	else
+		answer(oracle, &oracle->events[index]);
 }
 
 static void oracle_release(void *context, uint64_t address, uint64_t size)
@@ -181,6 +215,7 @@ struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t tot
 
 void vs_oracle_done(struct vs_oracle *oracle)
 {
+	vs_map_done(&oracle->window);
 	free(oracle->ranges);
 	free(oracle->answered);
 }

@@ -6,6 +6,7 @@
 #ifndef VS_CACHING_ORACLE_H
 #define VS_CACHING_ORACLE_H
 
+#include "caching/map.h"
 #include "caching/replay.h"
 
 struct vs_oracle_range {
@@ -16,6 +17,8 @@ struct vs_oracle {
 	const struct vs_replay_event *events;
 	size_t count;
 	size_t begin, end;                     /* the events open to be answered from */
+	struct vs_map window;                  /* releases among them: kind and address -> event */
+	size_t window_stop, window_end;        /* ... which is good for events before, as long as `end` is this */
 	unsigned char *answered;               /* one an event: the model did this too */
 	const struct vs_replay_event *request; /* the one under way */
 	bool small;                            /* ... goes to a small pool */

@@ -31,18 +31,12 @@ int vs_program_add(struct vs_replay_program *program, const struct vs_op *op)
 
 int vs_program_pool(struct vs_replay_program *program, const uint64_t pool[2], uint16_t *ret_index)
 {
-	for (size_t i = program->pool_count; i-- > 0;) {
-		if (program->pools[i].first == pool[0] && program->pools[i].second == pool[1]) {
-			*ret_index = (uint16_t)i;
-			return 0;
-		}
-	}
-	if (program->pool_count == MAX_POOLS)
-		return -EOVERFLOW;
-	if (grow(&program->pools, program->pool_count, &program->pool_capacity, sizeof(*program->pools)) < 0)
-		return -ENOMEM;
-	program->pools[program->pool_count] = (struct vs_program_pool){pool[0], pool[1]};
-	*ret_index = (uint16_t)program->pool_count++;
+	uint32_t index;
+	int r = vs_pool_index_get(&program->pools, pool[0], pool[1], &index);
+
+	if (r < 0 || index >= MAX_POOLS)
+		return r < 0 ? r : -EOVERFLOW;
+	*ret_index = (uint16_t)index;
 	return 0;
 }
 
@@ -51,7 +45,7 @@ void vs_replay_program_free(struct vs_replay_program *program)
 	if (!program)
 		return;
 	free(program->ops);
-	free(program->pools);
+	vs_pool_index_done(&program->pools);
 	vs_initial_done(&program->initial);
 	free(program);
 }

@@ -6,6 +6,7 @@
 #define VS_CACHING_PROGRAM_H
 
 #include "caching/initial.h"
+#include "caching/pool_index.h"
 #include "caching/replay.h"
 
 enum vs_op_kind {
@@ -29,17 +30,12 @@ struct vs_op {
 	uint8_t kind;
 };
 
-struct vs_program_pool {
-	uint64_t first, second;
-};
-
 struct vs_replay_program {
 	struct vs_op *ops;
 	size_t count, capacity;
-	struct vs_program_pool *pools; /* [0] is {0, 0} */
-	size_t pool_count, pool_capacity;
-	uint32_t blocks;           /* ids are below it; the first are those of the start */
-	uint32_t outside;          /* likewise for outside pieces */
+	struct vs_pool_index pools; /* [0] is {0, 0} */
+	uint32_t blocks;            /* ids are below it; the first are those of the start */
+	uint32_t outside;           /* likewise for outside pieces */
 	struct vs_initial initial; /* pieces' blocks are not valid here: their ids go by their order among the live */
 	struct vs_caching_settings settings;
 	uint64_t total;

@@ -163,7 +163,7 @@ static void release_pool(struct vs_caching *caching, struct pool *pool)
 	struct vs_caching_block *to_unmap = NULL, **tail = &to_unmap;
 	struct vs_tree_node *node, *next;
 
-	if (!pool)
+	if (!pool || (!pool->whole && !pool->expandable))
 		return;
 	for (node = vs_tree_first(&pool->free); node; node = next) {
 		struct vs_caching_block *block = block_of(node);
@@ -209,12 +209,12 @@ void vs_release_cached(struct vs_caching *caching)
 
 static bool has_releasable(const struct pool *pool)
 {
+	if (pool->whole || !pool->expandable)
+		return pool->whole;
 	for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
 		const struct vs_caching_block *block = block_of(node);
 		const struct expandable *expandable = block->expandable;
 
-		if (!expandable && !is_split(block))
-			return true;
 		if (expandable) { /* a whole page inside? */
 			uint64_t offset = block->address - expandable->address, page = expandable->page;
 

@@ -301,12 +301,13 @@ static int open_run(struct run *run, const struct vs_caching_settings *settings,
 	run->blocks = calloc(program->blocks + 1U, sizeof(struct vs_caching_block *));
 	run->tickets = calloc(program->blocks + 1U, sizeof(*run->tickets));
 	run->outside = calloc(program->outside + 1U, sizeof(*run->outside));
-	run->pools = calloc(program->pool_count + 1U, sizeof(*run->pools));
+	run->pools = calloc(program->pools.count + 1U, sizeof(*run->pools));
 	if (!run->blocks || !run->tickets || !run->outside || !run->pools)
 		return -ENOMEM;
 	r = vs_caching_new(settings, &device, &run->caching);
-	for (size_t i = 0; r == 0 && i < program->pool_count; i++)
-		r = vs_caching_pool(run->caching, program->pools[i].first, program->pools[i].second, &run->pools[i]);
+	for (size_t i = 0; r == 0 && i < program->pools.count; i++)
+		r = vs_caching_pool(run->caching, program->pools.ids[i].first, program->pools.ids[i].second,
+		                    &run->pools[i]);
 	if (r < 0)
 		return r;
 	r = same_kind ? load_as_recorded(run) : load_anew(run);
