@@ -16,7 +16,9 @@ def child(case, path):
 
     sys.path.insert(0, str(HERE))
     if case.get("conf"):
-        torch._C._accelerator_setAllocatorSettings(case["conf"])
+        # The second name is that of versions before 2.10.
+        configure = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
+        (configure or torch.cuda.memory._set_allocator_settings)(case["conf"])
     if case.get("job"):
         import jobs
 

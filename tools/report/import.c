@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "import.h"
+#include "import_shapes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,8 +25,12 @@ struct importer {
 	bool started;                  /* what follows happened while PyTorch recorded */
 	struct vs_log *log, *backward; /* of the main thread, and of who allocates without Python frames */
 	uint32_t main_thread;
-	uint32_t *frames, *stacks; /* the writer's ids, by index; 0: not written yet */
+	uint32_t *frames, *stacks; /* the writer's ids, by index; stacks twice: as they are, and of rows in the shapes
+	                            * of others; 0: not written yet */
+	uint32_t shapes_frame;     /* ... and what tells these apart */
+	bool shaped;               /* the event at hand is of such a row */
 	bool *native;              /* of a stack: no Python frame in it */
+	bool operators;            /* native frames tell them */
 	bool frees_tell;           /* stacks of frees are of who freed, not of who had allocated */
 };
 
@@ -76,18 +81,31 @@ static bool is_machinery(const struct vs_snapshot_frame *frame)
 	return role == VS_NATIVE_INTERPRETER || role == VS_NATIVE_EVALUATION;
 }
 
-static uint32_t import_stack(struct importer *im, uint32_t index)
+/* The frame that tells of rows in the shapes of other tensors. */
+static uint32_t shapes_frame(struct importer *im)
+{
+	if (!im->shapes_frame)
+		im->shapes_frame = vs_writer_python_frame(
+		    im->writer,
+		    vs_writer_code(im->writer, text(im, VS_SHAPES_FILE), text(im, VS_SHAPES_FRAME), 0, NULL, 0), -1);
+	return im->shapes_frame;
+}
+
+static uint32_t import_stack(struct importer *im, uint32_t index, bool shaped)
 {
 	const struct vs_snapshot_stack *stack = &im->snapshot->stacks[index];
+	uint32_t *known = &im->stacks[2 * (size_t)index + shaped];
 	struct vramshim_stack out = {0};
 	uint32_t *python;
 	bool native = true;
 
-	if (!index || im->stacks[index])
-		return index ? im->stacks[index] : 0;
-	python = calloc(stack->count, sizeof(*python));
+	if (!index || *known)
+		return index ? *known : 0;
+	python = calloc(stack->count + 1U, sizeof(*python));
 	if (!python)
 		return 0;
+	if (shaped)
+		python[out.python_count++] = shapes_frame(im);
 	for (uint32_t i = 0; i < stack->count; i++) {
 		if (!is_machinery(&im->snapshot->frames[stack->frames[i]]))
 			python[out.python_count++] = import_frame(im, stack->frames[i]);
@@ -95,9 +113,9 @@ static uint32_t import_stack(struct importer *im, uint32_t index)
 	}
 	out.python = python;
 	im->native[index] = native;
-	im->stacks[index] = vs_writer_stack(im->writer, &out);
+	*known = vs_writer_stack(im->writer, &out);
 	free(python);
-	return im->stacks[index];
+	return *known;
 }
 
 /* One device's replay, for the sizes of blocks and the running totals. */
@@ -112,7 +130,7 @@ static void append(struct importer *im, const struct vramshim_event *event, uint
 	struct vramshim_event out = *event;
 	bool elsewhere;
 
-	out.stack = import_stack(im, stack);
+	out.stack = import_stack(im, stack, im->shaped);
 	elsewhere = im->started && (!stack || im->native[stack]) &&
 	            (out.type == VRAMSHIM_TORCH_ALLOC || (out.type == VRAMSHIM_TORCH_FREE && im->frees_tell));
 	out.thread = im->main_thread + elsewhere;
@@ -170,20 +188,45 @@ static void on_segment(struct importer *im, struct device *d, int device, const 
 	append(im, &out, stack);
 }
 
+/* The segment of the device that holds an address, or NULL: they are by device, then address. */
+static const struct vs_snapshot_segment *final_segment(const struct vs_snapshot *snapshot, int32_t device,
+                                                       uint64_t address)
+{
+	size_t low = 0, high = snapshot->segment_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct vs_snapshot_segment *segment = &snapshot->segments[middle];
+
+		if (segment->device < device || (segment->device == device && segment->address <= address))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (!low || snapshot->segments[low - 1].device != device ||
+	    address - snapshot->segments[low - 1].address >= snapshot->segments[low - 1].total_size)
+		return NULL;
+	return &snapshot->segments[low - 1];
+}
+
 /* The stack of a block that lives at the end; the only trace of who made it. */
 static uint32_t final_stack(const struct vs_snapshot *snapshot, int32_t device, uint64_t address)
 {
-	for (size_t i = 0; i < snapshot->segment_count; i++) {
-		const struct vs_snapshot_segment *segment = &snapshot->segments[i];
+	const struct vs_snapshot_segment *segment = final_segment(snapshot, device, address);
+	size_t low = 0, high = segment ? segment->block_count : 0;
 
-		if (segment->device != device || address - segment->address >= segment->total_size)
-			continue;
-		for (size_t j = 0; j < segment->block_count; j++) {
-			if (snapshot->blocks[segment->first_block + j].address == address)
-				return snapshot->blocks[segment->first_block + j].stack;
-		}
+	while (low < high) { /* the first that does not begin before */
+		size_t middle = low + (high - low) / 2;
+
+		if (snapshot->blocks[segment->first_block + middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
 	}
-	return 0;
+	if (!segment || low == segment->block_count ||
+	    snapshot->blocks[segment->first_block + low].address != address)
+		return 0;
+	return snapshot->blocks[segment->first_block + low].stack;
 }
 
 /* Who made a block that was there before the first event. Freed later: PyTorch tells with the free who had made it,
@@ -300,6 +343,7 @@ static int import_device(struct importer *im, int device)
 {
 	struct device d = {0};
 	struct vs_replay_exactness exactness;
+	unsigned char *shaped = NULL;
 	uint64_t *sizes = NULL;
 	int r;
 
@@ -315,8 +359,14 @@ static int import_device(struct importer *im, int device)
 	if (r == 0)
 		r = import_start(im, &d, device);
 	im->started = true;
-	for (size_t i = 0; r == 0 && i < d.recording.recording.event_count; i++)
+	if (r == 0 && !im->operators)
+		r = vs_shapes_find(im->snapshot, &d.recording, &shaped);
+	for (size_t i = 0; r == 0 && i < d.recording.recording.event_count; i++) {
+		im->shaped = shaped && shaped[i];
 		r = import_event(im, &d, device, i, sizes[i]);
+	}
+	im->shaped = false;
+	free(shaped);
 	free(sizes);
 	vs_map_done(&d.live);
 	vs_snapshot_recording_done(&d.recording);
@@ -355,13 +405,15 @@ static int import_all(struct importer *im)
 	int r = 0;
 
 	im->frames = calloc(s->frame_count + 1, sizeof(*im->frames));
-	im->stacks = calloc(s->stack_count + 1, sizeof(*im->stacks));
+	im->stacks = calloc(2 * (s->stack_count + 1), sizeof(*im->stacks));
 	im->native = calloc(s->stack_count + 1, sizeof(*im->native));
 	im->main_thread = (uint32_t)getpid();
 	im->log = vs_log_new(im->writer, im->main_thread);
 	im->backward = vs_log_new(im->writer, im->main_thread + 1);
 	if (!im->frames || !im->stacks || !im->native || !im->log || !im->backward)
 		r = -ENOMEM;
+	for (size_t i = 0; i < s->frame_count; i++)
+		im->operators |= !is_python(&s->frames[i]);
 	if (r == 0)
 		r = find_what_frees_tell(im);
 	if (r == 0 && s->settings.present)
