@@ -46,6 +46,9 @@ static inline void begin(struct vs_call *call, const void *caller)
 	call->outermost = !is_nested(call);
 	if (!call->outermost)
 		return;
+	/* The last one was left, by an exception or a jump. */
+	if (vs_thread.in_call && vs_thread_was_left())
+		vs_sample_call_ends();
 	vs_thread.nest = (struct vs_nest){.frame = (uintptr_t)call, .caller = caller, .entry = call->entry};
 	if (is_memory_call(call->entry))
 		vs_sample_call_begins();
@@ -267,7 +270,7 @@ void vs_call_capture_ended(const struct vs_call *call)
 		if (!real)                                                                                           \
 			return VS_CUDA_NOT_INITIALIZED;                                                              \
 		/* Off, or a signal handler's in the middle of our own work. */                                      \
-		if (!vs_recording || vs_thread.depth)                                                                \
+		if (!vs_recording || vs_inside())                                                                    \
 			return real args;                                                                            \
 		begin(&call, caller);                                                                                \
 		VS_INSIDE(before);                                                                                   \

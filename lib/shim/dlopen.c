@@ -4,6 +4,9 @@
  * there with the caller's return address in place. C cannot promise a tail call; hence a few instructions.
  */
 #include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "shim/dlopen.h"
 #include "shim/loader.h"
@@ -17,9 +20,45 @@ __attribute__((visibility("hidden"), used)) void vs_dlopen_resolve(void)
 	vs_dlopen_real = vs_loader_next("dlopen");
 }
 
+/* Names of libraries, one behind the other, each with its 0. */
+struct names {
+	char *text;
+	size_t used, size;
+};
+
+static int collect(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct names *names = data;
+	size_t length = strlen(info->dlpi_name) + 1;
+
+	(void)size;
+	/* Without a folder: the program itself, and the kernel's. */
+	if (strchr(info->dlpi_name, '/') && length <= names->size - names->used) {
+		memcpy(names->text + names->used, info->dlpi_name, length);
+		names->used += length;
+	}
+	return 0;
+}
+
 void vs_dlopen_keep(void)
 {
-	vs_dlopen_flags = RTLD_NODELETE;
+	/* A process with more than some thousand libraries keeps the first ones. */
+	struct names names = {.size = 1 << 20};
+
+	if (vs_dlopen_flags)
+		return;
+	/* Relaxed, as dlopen() reads it: a library that is opened at this moment was so before or after it. */
+	__atomic_store_n(&vs_dlopen_flags, RTLD_NODELETE, __ATOMIC_RELAXED);
+	names.text =
+	    mmap(NULL, names.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (names.text == MAP_FAILED)
+		return;
+	/* Not in the callback, which holds a lock that others wait for while they hold the one that dlopen() needs.
+	 */
+	dl_iterate_phdr(collect, &names);
+	for (size_t at = 0; at < names.used; at += strlen(names.text + at) + 1)
+		dlopen(names.text + at, RTLD_LAZY | RTLD_NOLOAD);
+	munmap(names.text, names.size);
 }
 
 #if defined(__x86_64__)

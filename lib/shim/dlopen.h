@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * The exported dlopen(): the real one, with RTLD_NODELETE.
+ * The exported dlopen(): the real one, with RTLD_NODELETE once the process is recorded.
  */
 #ifndef VS_SHIM_DLOPEN_H
 #define VS_SHIM_DLOPEN_H
 
-/* From now on libraries stay mapped once loaded: a library at the address of an unloaded one would make
- * libunwind's per-thread cache return wrong stacks, and the trace's module table ambiguous. */
+/* From now on libraries stay mapped once loaded, those that are loaded already as well: a library at the address of
+ * an unloaded one would make libunwind's per-thread cache return wrong stacks, and the trace's module table
+ * ambiguous. Takes the loader's locks. Once a process image; later calls do nothing. */
 void vs_dlopen_keep(void);
 
 #endif

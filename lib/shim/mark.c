@@ -14,5 +14,5 @@ VS_EXPORT void vramshim_mark(const char *name)
 
 VS_EXPORT int vramshim_active(void)
 {
-	return vs_recording;
+	return __atomic_load_n(&vs_recording, __ATOMIC_RELAXED);
 }

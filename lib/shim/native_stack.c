@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "shim/descriptors.h"
 #include "shim/native_stack.h"
 
 static _Atomic(int (*)(void **, int)) backtrace_function;
@@ -14,6 +15,16 @@ static const char *missing;
 /* Where this library's own code lies; the linker defines both. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char etext[] __attribute__((visibility("hidden")));
+
+/* libunwind opens a pipe when it is called first, and keeps it. */
+static int (*first_backtrace)(void **, int);
+
+static void call_first(void)
+{
+	void *frame;
+
+	first_backtrace(&frame, 1);
+}
 
 void vs_native_prepare(void)
 {
@@ -31,6 +42,11 @@ void vs_native_prepare(void)
 	if (!by) {
 		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 		symbol = library ? dlsym(library, "unw_backtrace") : NULL;
+		first_backtrace = (int (*)(void **, int))symbol;
+		if (symbol && vs_with_high_descriptors(call_first) < 0) {
+			missing = "off: too few file descriptors";
+			symbol = NULL;
+		}
 	}
 	atomic_store_explicit(&backtrace_function, (int (*)(void **, int))symbol, memory_order_relaxed);
 	atomic_store_explicit(&prepared, (int)getpid(), memory_order_release);

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/section.h"
 #include "shim/dlopen.h"
 #include "shim/facts.h"
 #include "shim/native_stack.h"
@@ -41,6 +45,24 @@ struct vs_settings vs_settings;
 /* How long an event waits for another thread to start the recording, before it goes unrecorded. */
 #define START_WAIT_NS 1000000000
 
+/* A daemon that closed its standard streams soon has a file of its own under that number. Streams for messages are
+ * terminals, pipes, local sockets (systemd's journal), and files that are opened for writing alone; what is read as
+ * well, or leads into the network, is data. */
+static bool stderr_is_for_messages(void)
+{
+	struct stat status;
+	int domain = 0;
+	socklen_t size = sizeof(domain);
+
+	if (fstat(STDERR_FILENO, &status) < 0)
+		return false;
+	if (S_ISREG(status.st_mode))
+		return (fcntl(STDERR_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY;
+	if (S_ISSOCK(status.st_mode))
+		return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+	return S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode);
+}
+
 void vs_say(const char *format, ...)
 {
 	char line[512] = "vramshim: ";
@@ -48,6 +70,8 @@ void vs_say(const char *format, ...)
 	va_list arguments;
 	int length;
 
+	if (!stderr_is_for_messages())
+		return;
 	va_start(arguments, format);
 	length = vsnprintf(line + used, sizeof(line) - used - 1, format, arguments);
 	va_end(arguments);
@@ -102,8 +126,8 @@ static int open_writer(struct vs_process *process)
 
 		if (i > 1)
 			snprintf(suffix, sizeof(suffix), "-%d", i);
-		length = snprintf(process->path, sizeof(process->path), "%s/%s-%d%s.vst", vs_settings.directory, host, (int)getpid(),
-		                  suffix);
+		length = snprintf(process->path, sizeof(process->path), "%s/%s-%d%s.vst", vs_settings.directory, host,
+		                  (int)getpid(), suffix);
 		if (length < 0 || (size_t)length >= sizeof(process->path))
 			return -ENAMETOOLONG;
 		r = vs_writer_open(process->path, vs_settings.max_size, &process->writer);
@@ -158,7 +182,7 @@ static int wait_for_start(struct page *shared)
 	return state;
 }
 
-static struct vs_process *process_start(void)
+static struct vs_process *start(void)
 {
 	struct page *shared = page_get();
 	struct vs_process *process;
@@ -169,6 +193,7 @@ static struct vs_process *process_start(void)
 	/* What takes the loader's lock comes first, while nobody waits for us. */
 	if (atomic_load(&shared->state) == STATE_NONE) {
 		vs_thread_prepare();
+		vs_dlopen_keep();
 		if (vs_settings.level == VS_LEVEL_FULL)
 			vs_native_prepare();
 		vs_python_prepare();
@@ -181,7 +206,7 @@ static struct vs_process *process_start(void)
 	/* Sequentially consistent, like the pair in unload(): either it sees us starting, or we see it leaving. */
 	process = __atomic_load_n(&vs_recording, __ATOMIC_SEQ_CST) ? process_new() : NULL;
 	if (!process) {
-		vs_recording = false;
+		__atomic_store_n(&vs_recording, false, __ATOMIC_SEQ_CST);
 		atomic_store(&shared->state, STATE_OFF);
 		return NULL;
 	}
@@ -189,6 +214,17 @@ static struct vs_process *process_start(void)
 	/* Release: the recording is complete before another thread takes it. */
 	atomic_store_explicit(&shared->state, STATE_READY, memory_order_release);
 	vs_facts_record(process);
+	return process;
+}
+
+static struct vs_process *process_start(void)
+{
+	struct vs_process *process;
+	struct vs_section section;
+
+	vs_section_enter(&section);
+	process = start();
+	vs_section_leave(&section);
 	return process;
 }
 
@@ -224,7 +260,6 @@ __attribute__((constructor)) static void load(void)
 	if (level && !strcmp(level, "light"))
 		vs_settings.level = VS_LEVEL_LIGHT;
 	vs_oom_report_prepare();
-	vs_dlopen_keep();
 	vs_recording = true;
 }
 
@@ -241,7 +276,7 @@ __attribute__((destructor)) static void unload(void)
 	atomic_store(&shared->state, STATE_OFF);
 	/* A signal handler that calls exit() may have interrupted us with a lock held, which finishing does not need.
 	 */
-	if (!vs_thread.depth)
+	if (!vs_thread.hook)
 		vs_facts_finish(process);
 	vs_enter();
 	vs_writer_finish(process->writer);

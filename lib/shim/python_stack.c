@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include "shim/python_layout.h"
 #include "shim/python_stack.h"
 #include "shim/python_text.h"
+#include "shim/symbols.h"
 
 enum state {
 	STATE_ABSENT,    /* no interpreter loaded so far */
@@ -133,7 +133,7 @@ static void turn_off(void)
 static int choose_layout(const char *version)
 {
 	const struct vs_python_layout *known;
-	const void *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+	const void *runtime = vs_symbol_find("_PyRuntime");
 	unsigned long minor;
 	int r = runtime ? vs_python_layout_declared(runtime, VS_PYTHON_RUNTIME_SIZE, &python.layout) : -ENOENT;
 
@@ -152,13 +152,24 @@ static int choose_layout(const char *version)
 void vs_python_prepare(void)
 {
 	static atomic_flag preparing = ATOMIC_FLAG_INIT;
+	/* Relaxed: two threads that search at once find the same. */
+	static _Atomic(unsigned long long) searched;
+	static atomic_int searcher; /* a process */
+	unsigned long long loads;
+	int first = 0;
 	const char *(*get_version)(void);
 	char *version;
 	int r;
 
 	if (atomic_load(&python.state) != STATE_ABSENT)
 		return;
-	get_version = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+	/* In a child, the lock of the list of libraries may be held for ever by a thread that did not come along. */
+	if (!atomic_compare_exchange_strong(&searcher, &first, (int)getpid()) && first != (int)getpid())
+		return;
+	loads = vs_symbol_loads();
+	if (atomic_exchange_explicit(&searched, loads, memory_order_relaxed) == loads)
+		return;
+	get_version = (const char *(*)(void))vs_symbol_find("Py_GetVersion");
 	if (!get_version)
 		return;
 	if (atomic_flag_test_and_set(&preparing))
@@ -169,14 +180,14 @@ void vs_python_prepare(void)
 		return;
 	version[strcspn(version, " ")] = '\0';
 	atomic_store(&python.version, version);
-	python.thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+	python.thread_state = (void *(*)(void))vs_symbol_find("PyGILState_GetThisThreadState");
 	/* Public since 3.13; there before under the other name. Both read one word, without the GIL. */
-	python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
+	python.finalizing = (int (*)(void))vs_symbol_find("Py_IsFinalizing");
 	if (!python.finalizing)
-		python.finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "_Py_IsFinalizing");
-	python.code_type = dlsym(RTLD_DEFAULT, "PyCode_Type");
-	python.text_type = dlsym(RTLD_DEFAULT, "PyUnicode_Type");
-	python.bytes_type = dlsym(RTLD_DEFAULT, "PyBytes_Type");
+		python.finalizing = (int (*)(void))vs_symbol_find("_Py_IsFinalizing");
+	python.code_type = vs_symbol_find("PyCode_Type");
+	python.text_type = vs_symbol_find("PyUnicode_Type");
+	python.bytes_type = vs_symbol_find("PyBytes_Type");
 	r = choose_layout(version);
 	if (r < 0 || !python.thread_state || !python.code_type || !python.text_type || !python.bytes_type)
 		turn_off();

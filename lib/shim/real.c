@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/section.h"
 #include "shim/loader.h"
 #include "shim/modules.h"
 #include "shim/real.h"
@@ -54,7 +55,10 @@ void *vs_real_symbol(enum vs_api api, const char *name)
 {
 	int saved = errno;
 	void *symbol = NULL;
+	struct vs_section section;
 
+	/* The loader's lock is the job's too: nobody may jump out while it is held. */
+	vs_section_enter(&section);
 	vs_loader_resolve();
 	if (vs_loader.dlsym)
 		symbol = vs_loader.dlsym(RTLD_NEXT, name);
@@ -62,6 +66,7 @@ void *vs_real_symbol(enum vs_api api, const char *name)
 		symbol = symbol_in(*library, name, NULL);
 	if (vs_loader.dlsym && !symbol && api == VS_API_RUNTIME)
 		symbol = bundled(name, NULL);
+	vs_section_leave(&section);
 	errno = saved;
 	return symbol;
 }
@@ -77,13 +82,15 @@ static bool is_runtime(const void *symbol)
 	return !strncmp(slash ? slash + 1 : info.dli_fname, "libcudart", strlen("libcudart"));
 }
 
-/* As the loader would bind a caller that asks for this version. Whoever else interposes has no versions, and is for all;
- * of the runtimes themselves each is for its own callers. */
+/* As the loader would bind a caller that asks for this version. Whoever else interposes has no versions, and is for
+ * all; of the runtimes themselves each is for its own callers. */
 static void *versioned_symbol(const char *name, const char *version)
 {
 	int saved = errno;
 	void *symbol = NULL, *other;
+	struct vs_section section;
 
+	vs_section_enter(&section); /* as above */
 	vs_loader_resolve();
 	if (vs_loader.dlsym) {
 		other = vs_loader.dlsym(RTLD_NEXT, name);
@@ -98,6 +105,7 @@ static void *versioned_symbol(const char *name, const char *version)
 		if (!symbol)
 			symbol = other;
 	}
+	vs_section_leave(&section);
 	errno = saved;
 	return symbol;
 }

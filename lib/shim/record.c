@@ -21,7 +21,7 @@ static void record(struct vs_process *process, struct vramshim_event *event)
 /* What a thread has while it records, to be as it was afterwards. */
 struct thread_state {
 	int error;
-	int cancel;
+	int cancel, cancel_type;
 };
 
 /* The recording, or NULL. A thread that is cancelled must not vanish here: opening files, or libunwind's probing of
@@ -29,13 +29,16 @@ struct thread_state {
 static struct vs_process *begin(struct thread_state *state)
 {
 	state->error = errno;
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &state->cancel_type);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state->cancel);
 	return vs_process_get();
 }
 
 static void end(const struct thread_state *state)
 {
+	/* In this order: base/section.c says why. */
 	pthread_setcancelstate(state->cancel, NULL);
+	pthread_setcanceltype(state->cancel_type, NULL);
 	errno = state->error;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "base/section.h"
 #include "shim/modules.h"
 #include "shim/native_stack.h"
 #include "shim/process.h"
@@ -25,14 +26,39 @@ static uint32_t string_locked(struct vs_process *process, const char *text, size
 	return id;
 }
 
+/* False in a child that was forked by a signal handler and has returned from it into what the parent was doing: of
+ * the parent's locks, another thread may have held any. */
+static bool enter(struct vs_process *process, struct vs_section *section)
+{
+	vs_section_enter(section);
+	if (process == vs_process_peek())
+		return true;
+	vs_section_leave(section);
+	return false;
+}
+
+static bool lock(struct vs_process *process, struct vs_section *section)
+{
+	if (!enter(process, section))
+		return false;
+	pthread_mutex_lock(&process->intern_lock);
+	return true;
+}
+
+static void unlock(struct vs_process *process, const struct vs_section *section)
+{
+	pthread_mutex_unlock(&process->intern_lock);
+	vs_section_leave(section);
+}
+
 uint32_t vs_stack_string(struct vs_process *process, const char *text, size_t size)
 {
 	uint32_t id = vs_idmap_find(&process->strings, vs_key_text(text, size));
+	struct vs_section section;
 
-	if (!id) {
-		pthread_mutex_lock(&process->intern_lock);
+	if (!id && lock(process, &section)) {
 		id = string_locked(process, text, size);
-		pthread_mutex_unlock(&process->intern_lock);
+		unlock(process, &section);
 	}
 	return id;
 }
@@ -78,7 +104,10 @@ static uint32_t define(struct vs_process *process, struct vs_key key, struct vra
                        const struct vs_python_walk *walk)
 {
 	uint32_t frames[VS_MAX_PYTHON], id;
+	struct vs_section section;
 
+	if (!enter(process, &section))
+		return 0;
 	/* Before the lock is taken: this takes the loader's. */
 	if (stack->native_count)
 		vs_modules_record(process);
@@ -96,7 +125,7 @@ static uint32_t define(struct vs_process *process, struct vs_key key, struct vra
 		if (id)
 			vs_idmap_add(&process->stacks, key, id);
 	}
-	pthread_mutex_unlock(&process->intern_lock);
+	unlock(process, &section);
 	return id;
 }
 

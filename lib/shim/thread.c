@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/section.h"
 #include "shim/process.h"
+#include "shim/sample.h"
 #include "shim/thread.h"
 #include "trace/writer.h"
 
@@ -14,19 +17,32 @@ bool vs_recording;
 static pthread_key_t exit_key;
 static atomic_int exit_key_state; /* 0 none, 1 being made, 2 there, 3 impossible */
 
+bool vs_thread_was_left(void)
+{
+	stack_t stack;
+
+	/* A handler's own stack may lie anywhere, and what it interrupted goes on afterwards. */
+	return sigaltstack(NULL, &stack) == 0 && !(stack.ss_flags & SS_ONSTACK);
+}
+
 /* Runs among the thread's other destructors. Those after it may still free GPU memory: the thread then gets a new
  * log, and, since that sets the key again, another call of this (up to PTHREAD_DESTRUCTOR_ITERATIONS, 4; a log made
  * after that stays open, which costs its chunk). */
 static void retire(void *value)
 {
 	struct vs_log *log = vs_thread.log;
+	struct vs_section section;
 
 	(void)value;
+	vs_section_enter(&section);
+	if (vs_thread.in_call) /* it ended within the real call */
+		vs_sample_call_ends();
 	vs_thread.log = NULL;
-	/* A log from before a fork belongs to the parent. */
-	if (vs_thread.process == vs_process_peek())
+	/* A log from before a fork belongs to the parent; one with half a record at its end, to nobody. */
+	if (vs_thread.process == vs_process_peek() && !vs_thread.appending)
 		vs_log_retire(log);
 	vs_thread.process = NULL;
+	vs_section_leave(&section);
 }
 
 void vs_thread_prepare(void)
@@ -39,19 +55,32 @@ void vs_thread_prepare(void)
 
 static void attach(struct vs_process *process)
 {
+	struct vs_section section;
+
+	vs_section_enter(&section);
 	vs_thread.process = process;
+	vs_thread.appending = false;
 	vs_thread.id = (uint32_t)syscall(SYS_gettid);
 	/* Without a destructor the chunk would stay open until the process ends, which is only untidy. */
 	if (atomic_load(&exit_key_state) == 2)
 		pthread_setspecific(exit_key, &vs_thread);
 	vs_thread.log = vs_log_new(process->writer, vs_thread.id);
+	vs_section_leave(&section);
 }
 
 void vs_thread_append(struct vs_process *process, struct vramshim_event *event)
 {
-	if (vs_thread.process != process)
+	/* An append that a handler jumped out of, or that it interrupted, leaves half a record: that log is done
+	 * with. */
+	if (vs_thread.process != process || vs_thread.appending)
 		attach(process);
 	event->thread = vs_thread.id;
-	if (vs_thread.log)
-		vs_log_append(vs_thread.log, event);
+	if (!vs_thread.log)
+		return;
+	vs_thread.appending = true;
+	/* For a handler on this thread, as in vs_enter(). */
+	__asm__ volatile("" ::: "memory");
+	vs_log_append(vs_thread.log, event);
+	__asm__ volatile("" ::: "memory");
+	vs_thread.appending = false;
 }

@@ -22,15 +22,16 @@ struct vs_nest {
 };
 
 struct vs_thread {
-	unsigned int depth; /* hooks entered and not left */
-	bool in_call;       /* between vs_sample_call_begins() and _ends() */
-	bool partial;       /* more events of the call follow: until then the trace does not add up */
-	uint32_t bookings;  /* CUDA events recorded */
-	uint64_t booked;    /* address of the last of them; 0: a failure */
+	uintptr_t hook;    /* frame of the outermost of our stretches that is active; 0: none */
+	bool in_call;      /* between vs_sample_call_begins() and _ends() */
+	bool partial;      /* more events of the call follow: until then the trace does not add up */
+	uint32_t bookings; /* CUDA events recorded */
+	uint64_t booked;   /* address of the last of them; 0: a failure */
 	struct vs_nest nest;
 	uint32_t id;                /* kernel thread id in `process` */
 	struct vs_process *process; /* whose log this is: another one after a fork */
 	struct vs_log *log;
+	bool appending; /* to it */
 };
 
 /* initial-exec: no call into the loader, which may allocate, on a thread's first access. The library is
@@ -40,21 +41,39 @@ extern __thread struct vs_thread vs_thread __attribute__((tls_model("initial-exe
 /* False: pass-through. Set while the library loads, cleared for good when recording fails and at the end. */
 extern bool vs_recording __attribute__((visibility("hidden")));
 
-/* Enter a hook. True when it should record: recording is on, and no hook of this thread is active (a nested
- * call, or a signal handler that interrupted one). Must be paired with vs_leave() either way. */
-static inline bool vs_enter(void)
-{
-	bool outermost = vs_thread.depth++ == 0;
+/* Something is called whose frame lies outside of another one's, which therefore cannot be active any more, unless
+ * this is a signal handler with a stack of its own. Whether it is not. */
+bool vs_thread_was_left(void);
 
-	/* A signal handler on this thread must see the depth before anything else we do. */
-	__asm__ volatile("" ::: "memory");
-	return outermost && vs_recording;
+/* Whether a stretch of ours is active on this thread, so that this is a signal handler that interrupted it, or a call
+ * which it makes itself.
+ *
+ * A handler may also jump out of it. That shows when the next one comes from the same frame or from further out; what
+ * comes from further in before that is taken for nested. */
+static inline __attribute__((always_inline)) bool vs_inside(void)
+{
+	return vs_thread.hook && ((uintptr_t)__builtin_frame_address(0) < vs_thread.hook || !vs_thread_was_left());
 }
 
-static inline void vs_leave(void)
+/* Enter a stretch of ours. True when it should record: recording is on, and none of this thread is active. Must be
+ * paired with vs_leave() in the same function either way. One word tells it all, so that a signal handler finds it
+ * before or after any change, never between. */
+static inline __attribute__((always_inline)) bool vs_enter(void)
+{
+	if (vs_inside())
+		return false;
+	vs_thread.hook = (uintptr_t)__builtin_frame_address(0);
+	/* A signal handler on this thread must see it before anything else we do. */
+	__asm__ volatile("" ::: "memory");
+	/* Relaxed: whoever is late records, or does not record, one event more. */
+	return __atomic_load_n(&vs_recording, __ATOMIC_RELAXED);
+}
+
+static inline __attribute__((always_inline)) void vs_leave(void)
 {
 	__asm__ volatile("" ::: "memory");
-	vs_thread.depth--;
+	if (vs_thread.hook == (uintptr_t)__builtin_frame_address(0))
+		vs_thread.hook = 0;
 }
 
 /* Append an event to the calling thread's log; `event->thread` is filled in. Inside a hook only. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <base/error.h>
+#include <base/section.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +16,7 @@ enum {
 	FIRST_STEP = 16, /* chunks: 1 MiB, so that a short job's trace stays small */
 	LAST_STEP = 256, /* chunks: 16 MiB, so that a busy job rarely waits for the disk */
 	HIGH_FD = 256,   /* keep out of the low numbers, which some programs count on */
+	LOW_FD = 3,      /* or at least out of the standard streams': what the job writes there is not for a trace */
 	RETRIES = 64,    /* of a call interrupted by a signal */
 };
 
@@ -88,14 +90,19 @@ static bool is_ours(const struct vs_file *file, int fd)
 	return fd >= 0 && fstat(fd, &status) == 0 && status.st_dev == file->device && status.st_ino == file->inode;
 }
 
+/* -EMFILE: no number that could be used is free. */
 static int to_high_fd(int fd)
 {
+	struct rlimit limit;
 	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
 
-	if (high < 0)
-		return fd; /* RLIMIT_NOFILE is lower */
+	/* Where the limit is lower, as high as it goes. */
+	if (high < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > LOW_FD)
+		high = fcntl(fd, F_DUPFD_CLOEXEC, (int)limit.rlim_cur - 1);
+	if (high < 0 && fd >= LOW_FD)
+		return fd;
 	syscall(SYS_close, fd);
-	return high;
+	return high < 0 ? -EMFILE : high;
 }
 
 static bool check_fd(struct vs_file *file)
@@ -105,7 +112,7 @@ static bool check_fd(struct vs_file *file)
 	if (is_ours(file, file->fd))
 		return true;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-	file->fd = fd < 0 ? -1 : to_high_fd(fd);
+	file->fd = fd < 0 ? fd : to_high_fd(fd);
 	return is_ours(file, file->fd);
 }
 
@@ -161,8 +168,8 @@ int vs_file_create(struct vs_file *file, const char *path, uint64_t max_size)
 	if (file->fd < 0)
 		return vs_errno();
 	file->fd = to_high_fd(file->fd);
-	if (fstat(file->fd, &status) < 0) {
-		r = vs_errno();
+	if (file->fd < 0 || fstat(file->fd, &status) < 0) {
+		r = file->fd < 0 ? file->fd : vs_errno();
 		goto fail;
 	}
 	file->device = status.st_dev;
@@ -181,7 +188,8 @@ int vs_file_create(struct vs_file *file, const char *path, uint64_t max_size)
 
 fail:
 	unlink(path);
-	syscall(SYS_close, file->fd);
+	if (file->fd >= 0)
+		syscall(SYS_close, file->fd);
 	return r;
 }
 
@@ -194,9 +202,11 @@ void vs_file_publish(struct vs_file *file)
 uint8_t *vs_file_claim(struct vs_file *file, uint32_t *ret_index)
 {
 	int saved = errno;
+	struct vs_section section;
 	uint8_t *mapped = NULL;
 	uint32_t index;
 
+	vs_section_enter(&section);
 	pthread_mutex_lock(&file->lock);
 	index = file->header->chunks;
 	if (!file->closed && check_fd(file) && (index < file->allocated || grow(file) == 0))
@@ -209,6 +219,7 @@ uint8_t *vs_file_claim(struct vs_file *file, uint32_t *ret_index)
 		file->closed = true;
 	}
 	pthread_mutex_unlock(&file->lock);
+	vs_section_leave(&section);
 	errno = saved;
 	return mapped;
 }

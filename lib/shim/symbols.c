@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads what the loader itself reads: the dynamic section, and in it the GNU hash table (the format is that of
+ * binutils, bfd/elflink.c, "DT_GNU_HASH"; every linker since 2006 writes it).
+ */
+#include "shim/symbols.h"
+
+#include <elf.h>
+#include <link.h>
+#include <stdint.h>
+#include <string.h>
+
+struct search {
+	const char *name;
+	uint32_t hash;
+	void *found;
+};
+
+struct tables {
+	const uint32_t *hash;
+	const ElfW(Sym) * symbols;
+	const char *strings;
+};
+
+/* Bernstein's, as the linker computes it. */
+static uint32_t gnu_hash(const char *name)
+{
+	uint32_t hash = 5381;
+
+	for (; *name; name++)
+		hash = hash * 33 + (unsigned char)*name;
+	return hash;
+}
+
+/* The loader has made addresses of these offsets, but not where it does not write (the kernel's own library). */
+static const void *table(const struct dl_phdr_info *info, ElfW(Addr) value)
+{
+	return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+}
+
+static struct tables tables_of(const struct dl_phdr_info *info)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+	struct tables tables = {NULL, NULL, NULL};
+
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+		switch (dynamic->d_tag) {
+		case DT_GNU_HASH:
+			tables.hash = table(info, dynamic->d_un.d_ptr);
+			break;
+		case DT_SYMTAB:
+			tables.symbols = table(info, dynamic->d_un.d_ptr);
+			break;
+		case DT_STRTAB:
+			tables.strings = table(info, dynamic->d_un.d_ptr);
+			break;
+		}
+	}
+	return tables;
+}
+
+static const ElfW(Sym) * look_up(const struct tables *tables, const struct search *search)
+{
+	uint32_t buckets = tables->hash[0], first = tables->hash[1], words = tables->hash[2], shift = tables->hash[3];
+	const ElfW(Addr) *bloom = (const ElfW(Addr) *)(tables->hash + 4);
+	const uint32_t *bucket = (const uint32_t *)(bloom + words), *chain = bucket + buckets;
+	const unsigned int bits = sizeof(*bloom) * 8;
+	uint32_t hash = search->hash, at;
+	ElfW(Addr) word;
+
+	if (!buckets || !words)
+		return NULL;
+	word = bloom[hash / bits % words];
+	if (!(word >> hash % bits & word >> (hash >> shift) % bits & 1))
+		return NULL;
+	at = bucket[hash % buckets];
+	if (at < first)
+		return NULL;
+	/* The lowest bit of a chain's entry is its end. */
+	for (;; at++) {
+		uint32_t entry = chain[at - first];
+
+		if ((entry | 1) == (hash | 1) && tables->symbols[at].st_shndx != SHN_UNDEF &&
+		    !strcmp(tables->strings + tables->symbols[at].st_name, search->name))
+			return &tables->symbols[at];
+		if (entry & 1)
+			return NULL;
+	}
+}
+
+static void *symbol_in(const struct dl_phdr_info *info, const struct search *search)
+{
+	struct tables tables = tables_of(info);
+	const ElfW(Sym) * symbol;
+	unsigned int type;
+
+	if (!tables.hash || !tables.symbols || !tables.strings)
+		return NULL;
+	symbol = look_up(&tables, search);
+	if (!symbol)
+		return NULL;
+	type = ELF64_ST_TYPE(symbol->st_info);
+	return type == STT_FUNC || type == STT_OBJECT ? (void *)(info->dlpi_addr + symbol->st_value) : NULL;
+}
+
+void *vs_symbol_in(const struct dl_phdr_info *info, const char *name)
+{
+	const struct search search = {.name = name, .hash = gnu_hash(name)};
+
+	return symbol_in(info, &search);
+}
+
+static int search_in(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+
+	(void)size;
+	search->found = symbol_in(info, search);
+	return search->found != NULL;
+}
+
+void *vs_symbol_find(const char *name)
+{
+	struct search search = {.name = name, .hash = gnu_hash(name)};
+
+	dl_iterate_phdr(search_in, &search);
+	return search.found;
+}
+
+static int loads(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)size;
+	*(unsigned long long *)data = info->dlpi_adds;
+	return 1;
+}
+
+unsigned long long vs_symbol_loads(void)
+{
+	unsigned long long count = 0;
+
+	dl_iterate_phdr(loads, &count);
+	return count;
+}
