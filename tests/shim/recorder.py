@@ -47,9 +47,9 @@ class Trace:
 
 
 class Run:
-    """A finished command: .status, .stdout, .stderr, .traces."""
+    """A finished command: .status, .stdout, .stderr, .traces (where `read`, given the command, says so: it takes time)."""
 
-    def __init__(self, command, out=None, preload=(), shim=True, env=(), kill_after=None, **arguments):
+    def __init__(self, command, out=None, preload=(), shim=True, env=(), kill_after=None, timeout=120, read=None, **arguments):
         self.folder = out or tempfile.mkdtemp(prefix="vramshim-test-")
         environment = dict(os.environ)
         environment.pop("LD_LIBRARY_PATH", None)  # meson sets it; the job must find things by itself
@@ -65,10 +65,14 @@ class Run:
         if kill_after:
             process.stdout.readline()
             kill_after(process)
-        self.stdout, self.stderr = process.communicate(timeout=120)
+        try:
+            self.stdout, self.stderr = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         self.status = process.returncode
         paths = sorted(glob.glob(self.folder + "/*.vst"))
-        self.traces = [Trace(path) for path in paths]
+        self.traces = [Trace(path) for path in paths] if not read or read(self) else []
         if not out:
             shutil.rmtree(self.folder)
 
