@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/process.h"
 #include "shim/real.h"
 
 #define LIST_MAX 64 /* processes on a card; of more, nothing is said */
@@ -21,58 +22,97 @@ struct process {
 	unsigned int gpu_instance, compute_instance;
 };
 
-/* A process with graphics and compute contexts is in two lists, with the same bytes in both. */
+typedef int list_function(void *card, unsigned int *count, struct process *list);
+
+/* A process with graphics and compute contexts is in two lists, with the same bytes in both. Without the first there
+ * is no answer. */
 static const char *const lists[] = {"nvmlDeviceGetComputeRunningProcesses_v3",
                                     "nvmlDeviceGetGraphicsRunningProcesses_v3",
                                     "nvmlDeviceGetMPSComputeRunningProcesses_v3"};
+enum { LISTS = sizeof(lists) / sizeof(*lists) };
 
-static void *library(void)
+struct nvml {
+	int (*init)(void);
+	int (*shutdown)(void);
+	int (*by_uuid)(const char *uuid, void **ret_card);
+	list_function *list[LISTS];
+};
+
+/* Looked up once: what takes the loader's lock is not for the middle of a job. NULL where NVML is not to be had. */
+static const struct nvml *library(void)
 {
-	static _Atomic(void *) handle;
-	static _Atomic bool tried;
+	static struct nvml nvml;
+	static _Atomic int state; /* 0 not tried, 1 being looked up or in vain, 2 there */
 	const char *wanted = getenv("VRAMSHIM_NVML");
-	void *found = atomic_load(&handle);
+	int none = 0;
+	void *handle;
 
-	if (found || atomic_exchange(&tried, true))
-		return found;
-	if (wanted && !strcmp(wanted, "0"))
+	if (atomic_load_explicit(&state, memory_order_acquire) == 2)
+		return &nvml;
+	if (!atomic_compare_exchange_strong(&state, &none, 1) || (wanted && !strcmp(wanted, "0")))
 		return NULL;
 	/* As PyTorch itself opens it before it says that memory ran out. It stays: code of it may be running. */
-	found = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	atomic_store(&handle, found);
-	return found;
+	handle = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+	if (!handle)
+		return NULL;
+	nvml.init = (int (*)(void))dlsym(handle, "nvmlInit_v2");
+	nvml.shutdown = (int (*)(void))dlsym(handle, "nvmlShutdown");
+	nvml.by_uuid = (int (*)(const char *, void **))dlsym(handle, "nvmlDeviceGetHandleByUUID");
+	for (int i = 0; i < LISTS; i++)
+		nvml.list[i] = (list_function *)dlsym(handle, lists[i]);
+	if (!nvml.init || !nvml.shutdown || !nvml.by_uuid || !nvml.list[0])
+		return NULL;
+	atomic_store_explicit(&state, 2, memory_order_release);
+	return &nvml;
 }
 
-int vs_neighbours_uuid(int device, char ret_uuid[VS_UUID_SIZE])
+static int ask_uuid(int device, char text[VS_UUID_SIZE])
 {
 	int (*get)(int *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGet");
 	int (*get_uuid)(unsigned char *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid_v2");
 	unsigned char uuid[16];
-	char *at = ret_uuid;
 	int handle;
 
 	if (!get_uuid)
 		get_uuid = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid");
 	if (!get || !get_uuid || get(&handle, device) || get_uuid(uuid, handle))
 		return -ENODEV;
-	at += sprintf(at, "GPU-");
+	text += sprintf(text, "GPU-");
 	for (int i = 0; i < 16; i++)
-		at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
+		text += sprintf(text, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 	return 0;
 }
 
-static unsigned int list_all(void *nvml, void *card, struct process all[LIST_MAX])
+int vs_neighbours_uuid(int device, char ret_uuid[VS_UUID_SIZE])
+{
+	static struct {
+		_Atomic int state; /* as above */
+		char text[VS_UUID_SIZE];
+	} known[VS_MAX_DEVICES];
+	int none = 0;
+
+	if (device < 0 || device >= VS_MAX_DEVICES)
+		return -ENODEV;
+	if (atomic_compare_exchange_strong(&known[device].state, &none, 1) &&
+	    ask_uuid(device, known[device].text) == 0)
+		atomic_store_explicit(&known[device].state, 2, memory_order_release);
+	if (atomic_load_explicit(&known[device].state, memory_order_acquire) != 2)
+		return -ENODEV;
+	memcpy(ret_uuid, known[device].text, VS_UUID_SIZE);
+	return 0;
+}
+
+/* The processes on a card; 0 where not all of them, and all of their bytes, are told. */
+static unsigned int list_all(const struct nvml *nvml, void *card, struct process all[LIST_MAX])
 {
 	unsigned int count = 0;
 
-	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++) {
-		int (*list)(void *, unsigned int *, struct process *) =
-		    (int (*)(void *, unsigned int *, struct process *))dlsym(nvml, lists[i]);
+	for (int i = 0; i < LISTS; i++) {
 		struct process some[LIST_MAX];
 		unsigned int found = LIST_MAX;
 
-		if (!list || list(card, &found, some)) {
-			if (!i) /* without the first there is no answer */
+		if (!nvml->list[i] || nvml->list[i](card, &found, some)) {
+			if (!i)
 				return 0;
 			continue;
 		}
@@ -95,23 +135,18 @@ static unsigned int list_all(void *nvml, void *card, struct process all[LIST_MAX
 
 void vs_neighbours_held(int device, uint64_t *ret_own, uint64_t *ret_others)
 {
+	const struct nvml *nvml = library();
 	struct process all[LIST_MAX];
 	char uuid[VS_UUID_SIZE];
-	void *nvml = library(), *card;
-	int (*init)(void), (*shutdown)(void), (*by_uuid)(const char *, void **);
 	uint64_t own = 0, others = 0;
 	unsigned int count = 0, me = (unsigned int)getpid();
+	void *card;
 
-	if (!nvml || vs_neighbours_uuid(device, uuid) < 0)
+	if (!nvml || vs_neighbours_uuid(device, uuid) < 0 || nvml->init())
 		return;
-	init = (int (*)(void))dlsym(nvml, "nvmlInit_v2");
-	shutdown = (int (*)(void))dlsym(nvml, "nvmlShutdown");
-	by_uuid = (int (*)(const char *, void **))dlsym(nvml, "nvmlDeviceGetHandleByUUID");
-	if (!init || !shutdown || !by_uuid || init())
-		return;
-	if (!by_uuid(uuid, &card))
+	if (!nvml->by_uuid(uuid, &card))
 		count = list_all(nvml, card, all);
-	shutdown(); /* counted: the job's own use of NVML goes on, and its files close where there is none */
+	nvml->shutdown(); /* counted: the job's own use of NVML goes on, and its files close where there is none */
 	for (unsigned int i = 0; i < count; i++) {
 		/* In a PID namespace the numbers are the host's. Who is alone is this process, which has a context.
 		 */

@@ -84,6 +84,8 @@ def write(path, bench, lines, found, started):
 def main():
     options = arguments()
     started = time.monotonic()
+    if options.json:
+        options.json.write_text("{}\n")  # what cannot be written is better known now
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpu-check-", dir=options.keep))
@@ -97,7 +99,7 @@ def main():
         if options.json:  # each time: what is known is there even if the machine goes away
             write(options.json, bench, lines, found, started)
         if "card" not in found:
-            lines.add("gpu-check", "", None, "without a card that PyTorch can use there is nothing to check")
+            print("gpu-check: without a card that PyTorch can use there is nothing to check", file=sys.stderr)
             break
     if not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
@@ -105,7 +107,9 @@ def main():
     print(f"{ok} ok, {differ} differ, {could_not} could not; {time.monotonic() - started + options.spent:.0f} s", flush=True)
     if options.counts:
         options.counts.write_text(f"{ok} {differ + could_not} 0\n")
-    return 0 if not differ and not could_not else 1
+    if "card" not in found:
+        return 2
+    return 1 if differ or could_not else 0
 
 
 if __name__ == "__main__":

@@ -92,6 +92,19 @@ def check_peaks(device, truth):
     expect("out-of-memory events", len(device["oom"]), truth["ooms"])
 
 
+def check_account(outside, truth):
+    """Every byte of the card has its line, once, each time the device was asked how many are used."""
+    lines = ("context_bytes", "rounding_bytes", "other_processes_bytes", "unexplained_bytes")
+    libraries = sum(outside["by_library"].values())
+    total = sum(outside[line] or 0 for line in lines) + outside["pytorch"]["reserved_bytes"] + libraries
+    expect("sum of the card's account", total, outside["used_bytes"])
+    expect("unexplained bytes", {sample["unexplained_bytes"] for sample in outside["samples"]}, {0})
+    pytorch = outside["pytorch"]
+    expect("PyTorch's bytes when the card was fullest", pytorch["reserved_bytes"] <= truth["max_reserved"], True)
+    split = [pytorch[part] for part in ("allocated_bytes", "releasable_bytes", "pinned_bytes")]
+    expect("their split", sum(split) if None not in split else None, pytorch["reserved_bytes"])
+
+
 def check_mark(tools, run, mark, known):
     """Every block whose owner the job named lies in the recording at its address, with the size PyTorch rounds to and
     the owner's tag; all blocks together are what PyTorch counted."""
@@ -172,6 +185,7 @@ def check(tools, name, case, folder):
     if name == "out-of-memory":
         truth["ooms"] = 1  # its counters were written before the request that failed
     check_peaks(device, truth)
+    check_account(device["outside_pytorch"], truth)
     if name == "out-of-memory-caught":
         # Gives its segments back to CUDA in between, which the replay has to follow.
         expect("replay", exact(tools, recorded.run), True)

@@ -3,7 +3,8 @@
  * A program whose libraries take GPU memory, and which knows what each holds: job FOLDER COMMAND...
  *   LIBRARY:KIND:BYTES   lib<LIBRARY>.so in FOLDER takes BYTES (consumer.c has the kinds)
  *   random:SEED:COUNT    COUNT random takes and gives by all libraries, on all devices
- *   device:N  sleep:MS  wait (for a line on standard input)  info (prints the used bytes of device N)
+ *   device:N  sleep:MS  wait (for a line on standard input)
+ *   export  import:HEX   the last piece to another process, which opens it: "handle HEX"
  * Prints at the end one line a device and library: DEVICE LIBRARY BYTES, and DEVICE used BYTES.
  */
 #include <dlfcn.h>
@@ -33,7 +34,12 @@ static struct library {
 	uint64_t held[DEVICES];
 } libraries[LIBRARIES] = {{"nccl"}, {"cublas"}, {"cudnn_ops"}, {"mine"}, {"c10_cuda"}};
 
+struct handle {
+	unsigned char bytes[64];
+};
+
 static const char *folder;
+static void *last;
 static uint64_t state;
 static int device;
 
@@ -126,9 +132,36 @@ static void one(const char *name, char kind, uint64_t size)
 			continue;
 		require(library(i)->take(&piece) == 0, "out of memory");
 		libraries[i].held[device] += on_card(&piece);
+		last = piece.pointer;
 		return;
 	}
 	require(0, name);
+}
+
+static void export(void)
+{
+	int (*get)(struct handle *, void *) =
+	    (int (*)(struct handle *, void *))dlsym(RTLD_DEFAULT, "cudaIpcGetMemHandle");
+	struct handle handle;
+
+	require(get && get(&handle, last) == 0, "cudaIpcGetMemHandle");
+	printf("handle ");
+	for (size_t i = 0; i < sizeof(handle); i++)
+		printf("%02x", handle.bytes[i]);
+	printf("\n");
+	fflush(stdout);
+}
+
+static void import(const char *hex)
+{
+	int (*open)(void **, struct handle, unsigned int) =
+	    (int (*)(void **, struct handle, unsigned int))dlsym(RTLD_DEFAULT, "cudaIpcOpenMemHandle");
+	struct handle handle;
+	void *pointer;
+
+	for (size_t i = 0; i < sizeof(handle); i++)
+		require(sscanf(hex + 2 * i, "%2hhx", &handle.bytes[i]) == 1, hex);
+	require(open && open(&pointer, handle, 1) == 0, "cudaIpcOpenMemHandle");
 }
 
 int main(int argc, char **argv)
@@ -150,6 +183,10 @@ int main(int argc, char **argv)
 			require(cudaSetDevice(device) == 0, "no such device");
 		} else if (sscanf(argv[i], "sleep:%" SCNu64, &size) == 1) {
 			usleep((useconds_t)size * 1000);
+		} else if (!strcmp(argv[i], "export")) {
+			export();
+		} else if (!strncmp(argv[i], "import:", 7)) {
+			import(argv[i] + 7);
 		} else if (!strcmp(argv[i], "wait")) {
 			printf("waiting\n");
 			fflush(stdout);

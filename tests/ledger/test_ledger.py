@@ -41,7 +41,7 @@ class Ledger(unittest.TestCase):
         self.assertEqual((process.returncode, err), (0, ""))
         held = {}
         for line in out.splitlines():
-            if line != "waiting":
+            if not line.startswith(("waiting", "handle")):
                 device, library, size = line.split()
                 held[int(device), library] = int(size)
         return held
@@ -102,7 +102,7 @@ class Ledger(unittest.TestCase):
         text = self.text()
         for words in ("NCCL 20.95 MiB", "cuBLAS 8.12 MiB", "cuDNN 4.77 MiB", "mine 223 B", "CUDA context 432.00 MiB",
                       "other processes 2.93 GiB", "unexplained 77.00 MiB", "used of the card 3.48 GiB",
-                      "or what no recorded call asked for"):  # fmt: skip
+                      "77.00 MiB of it this process's"):  # fmt: skip
             self.assertIn(words, text)
 
     def test_nothing_unexplained(self):
@@ -177,6 +177,20 @@ class Ledger(unittest.TestCase):
         self.assertEqual(outside["other_processes_bytes"], outside["context_bytes"] + 288 * MIB)
         self.assertFalse(outside["other_processes_complete"])
         self.assertEqual(outside["unexplained_bytes"], MIB)
+
+    def test_imported_memory_is_the_exporters(self):
+        share = {"VRAMSIM_SHARE": pathlib.Path(self.folder.name) / "share"}
+        first = self.start("nccl:m:300000000", "export", "wait", **share)
+        handle = first.stdout.readline().split()[1]
+        self.assertEqual(first.stdout.readline(), "waiting\n")
+        second = self.start("mine:m:100", f"import:{handle}", "sleep:5", "mine:m:100", **share)
+        held = self.finish(second)
+        first.communicate("\n", timeout=60)
+        outside = {p["pid"]: p["devices"][0]["outside_pytorch"] for p in self.report()}[second.pid]
+        self.assertEqual(outside["by_library"], {"mine": 200})
+        self.assertEqual(outside["other_processes_bytes"], outside["context_bytes"] + 288 * MIB)
+        self.assertEqual({sample["unexplained_bytes"] for sample in outside["samples"]}, {0})
+        self.assertEqual(held[0, "used"], outside["used_bytes"])
 
     def test_a_killed_process_is_gone(self):
         share = {"VRAMSIM_SHARE": pathlib.Path(self.folder.name) / "share"}

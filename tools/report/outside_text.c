@@ -107,15 +107,22 @@ static void other_lines(struct lines *lines, const struct vs_outside_account *ac
 /* What may be in the line, as far as it is not a line of its own. */
 static const char *unexplained_note(const struct vs_outside_account *account, char *text, size_t size)
 {
-	bool context = account->outside->context_source[0], others = account->others_known;
+	const struct vs_outside *outside = account->outside;
+	const struct vs_sample *at = &outside->at;
+	uint64_t known = at->context + at->pytorch + at->libraries + at->rounding;
+	bool context = outside->context_source[0];
+	char mine[VS_SIZE_MAX];
 
 	if (account->unexplained < 0)
 		snprintf(text, size, "the lines above say more than the card has lost");
 	else if (!account->unexplained)
 		snprintf(text, size, "every byte has its line");
+	else if (context && at->own > known)
+		snprintf(text, size, "%s of it this process's: code loaded later, or calls not recorded",
+		         vs_size_format(at->own - known, mine));
 	else
 		snprintf(text, size, "%s%sor what no recorded call asked for", context ? "" : "the CUDA context, ",
-		         others ? "" : "other processes, ");
+		         account->others_known ? "" : "other processes, ");
 	return text;
 }
 
