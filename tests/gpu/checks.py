@@ -203,7 +203,7 @@ def ledger(bench, found):
     found["report_text"] = bench.vramreport(found["step_run"])
     rows = [("recording against PyTorch", *recording(told, process, device))]
     dump = bench.events(found["step_run"])
-    mallocs = [e for e in dump["events"] if e["type"] == "cuda-alloc" and e.get("name") == "cudaMalloc"]
+    mallocs = [e for e in dump["events"] if (e["type"], e.get("memory"), e.get("name")) == ("cuda-alloc", "device", "cudaMalloc")]
     if "num_device_alloc" in told["stats"]:
         expected = told["stats"]["num_device_alloc"]
         detail = f"{len(mallocs)} in the trace, {expected} by PyTorch's count"
