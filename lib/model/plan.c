@@ -72,14 +72,22 @@ int vs_plan_reserved(const struct vs_job *j, uint64_t *ret_bytes)
 	return reserve(j, UINT64_MAX, ret_bytes);
 }
 
+/* Does a job of this peak fit? Blocks beyond the card settle it; so does a card twice as large, for segments take
+ * some percent more than blocks, never as much again. In between it is played. */
+static bool holds(const struct vs_job *j, const struct vs_room *room, uint64_t peak)
+{
+	uint64_t usable = vs_room_usable(room, j), reserved;
+
+	if (peak > usable)
+		return false;
+	return peak <= usable / 2 || !reserve(j, usable, &reserved);
+}
+
 bool vs_plan_fits(const struct vs_job *j, const struct vs_room *room)
 {
-	uint64_t peak, usable = vs_room_usable(room, j);
+	uint64_t peak;
 
-	/* Whatever the segments are, the blocks have to fit: this answers most questions, and sooner. */
-	if (vs_plan_peak(j, &peak) || peak > usable)
-		return false;
-	return !room->total || !reserve(j, usable, &peak);
+	return !vs_plan_peak(j, &peak) && holds(j, room, peak);
 }
 
 typedef void set_size(struct vs_job *job, uint64_t value);
@@ -356,7 +364,7 @@ size_t vs_plan_remedies(const struct vs_job *job, const struct vs_room *room,
 		r->name = remedies_known[i].name;
 		r->price = remedies_known[i].price;
 		r->saves = (int64_t)(now - r->peak);
-		r->fits = vs_plan_fits(&j, room);
+		r->fits = holds(&j, room, r->peak);
 		count++;
 	}
 	qsort(remedies, count, sizeof(*remedies), by_saving);
@@ -422,7 +430,7 @@ size_t vs_plan_routes(const struct vs_job *job, const struct vs_room *room, stru
 			j.ranks = vs_plan_ranks(&j, VS_SHARDING_FSDP, room);
 			j.sharding = VS_SHARDING_FSDP;
 		}
-		if (!j.ranks || !vs_plan_fits(&j, room) || vs_plan_peak(&j, &r->peak))
+		if (!j.ranks || vs_plan_peak(&j, &r->peak) || !holds(&j, room, r->peak))
 			continue;
 		r->name = routes_known[i].name;
 		r->gpus = j.ranks * j.tensor_parallel * j.pipeline_parallel;

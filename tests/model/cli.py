@@ -244,6 +244,7 @@ def test_help():
     for command in ("plan", "float", "compare", "extrapolate"):
         out = run(command, "--help")
         check(out.returncode == 0 and out.stdout.startswith("usage:"), command)
+        check(max(map(len, out.stdout.splitlines())) <= 92, command, "is too wide")
 
 
 def test_bad_runs():

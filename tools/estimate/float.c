@@ -27,8 +27,8 @@ struct options {
 static const char usage[] =
     "usage: vramreport float VALUE [--format FORMAT] [--scale S] [--json]\n"
     "       vramreport float --table [--json]\n"
-    "Shows sign, exponent and mantissa bits of VALUE in each number format, what it becomes when it is rounded to\n"
-    "it, and whether it underflows or overflows.\n"
+    "Shows sign, exponent and mantissa bits of VALUE in each number format, what it becomes when\n"
+    "it is rounded to it, and whether it underflows or overflows.\n"
     "  --format FORMAT  only this one: fp32 tf32 bf16 fp16 fp8-e4m3 fp8-e5m2\n"
     "  --scale S        loss scaling: also store VALUE times S, then divide by S again\n"
     "  --table          the range and the precision of every format\n"

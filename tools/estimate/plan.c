@@ -13,12 +13,15 @@
 #include <string.h>
 
 static const char usage_head[] =
-    "usage: vramreport plan MODEL [JOB] [--gpu NAME] [--sweep batch|seq|gpus] [--formula FORMULA] [--json]\n"
-    "Estimates the memory of one training step, category by category, at its highest instant.\n";
+    "usage: vramreport plan MODEL [JOB] [--gpu NAME] [--sweep batch|seq|gpus]\n"
+    "                       [--formula FORMULA] [--json]\n"
+    "Estimates the memory of one training step, category by category, at its highest instant;\n"
+    "whether it fits a card, on how many, and what would make it fit.\n";
 static const char usage_tail[] =
     "The answer:\n"
     "  --sweep WHAT             a table over batch, seq or gpus\n"
-    "  --formula F              refined (default); article, article-000, article-004: the articles' arithmetic\n"
+    "  --formula F              refined (default); article, article-000, article-004:\n"
+    "                           the articles' arithmetic\n"
     "  --list-presets           names for --preset\n"
     "  --json                   one JSON object\n"
     "Exit status: 0 it fits (or no card is given), 1 it does not, 2 bad usage or input.\n";

@@ -20,9 +20,9 @@
 
 static const char usage_head[] =
     "usage: vramreport compare RUN [MODEL] [JOB] [--json]\n"
-    "The paper estimate and the refined one beside what was measured, with the reason of each gap. What the "
-    "recording\n"
-    "tells (the model, precision, optimizer, attention, checkpointing) is inferred and shown; flags win over it.\n";
+    "The paper estimate and the refined one beside what was measured, with the reason of each\n"
+    "gap. What the recording tells (the model, precision, optimizer, attention, checkpointing)\n"
+    "is inferred and shown; flags win over it.\n";
 
 struct comparison {
 	const struct vs_device_summary *device;
@@ -126,9 +126,13 @@ static void verdict(const struct comparison *c, char *text, size_t size)
 
 	snprintf(text, size, "The paper estimate %s: %s on paper, %s measured, off by %+.0f %%.", safe,
 	         vs_size_format(paper, a), vs_size_format(measured, b), percent);
-	if (c->refined)
-		snprintf(text + strlen(text), size - strlen(text), " The refined one is off by %+.1f %%.",
-		         off(vs_forecast_peak(&c->forecast), measured));
+	if (!c->refined)
+		return;
+	percent = off(vs_forecast_peak(&c->forecast), measured);
+	if (fabs(percent) < 0.05)
+		snprintf(text + strlen(text), size - strlen(text), " The refined one is off by less than 0.1 %%.");
+	else
+		snprintf(text + strlen(text), size - strlen(text), " The refined one is off by %+.1f %%.", percent);
 }
 
 static void print_sizes(const struct vs_request *r, const struct comparison *c)

@@ -20,16 +20,18 @@
 #include "sizes.h"
 
 static const char usage[] =
-    "usage: vramreport extrapolate RUN@BATCHxSEQ RUN@BATCHxSEQ [RUN@BATCHxSEQ...] --batch B --seq S [--json]\n"
-    "Two or three small runs of one job, at different batch sizes and sequence lengths, predict a larger one: every\n"
-    "block's size is followed over the runs, and the largest run is played again with the new sizes.\n"
-    "  RUN@2x512          the run's batch and sequence; without them they are read from its command line\n"
-    "                     (--batch, --batch-size, --seq, --seq-len, --max-length, ...)\n"
+    "usage: vramreport extrapolate RUN@BATCHxSEQ RUN@BATCHxSEQ [RUN@BATCHxSEQ...]\n"
+    "                              --batch B --seq S [--gpu NAME] [--json]\n"
+    "Two or three small runs of one job, at different batch sizes and sequence lengths, predict\n"
+    "a larger one: every block's size is followed over the runs, and the largest run is played\n"
+    "again with the new sizes.\n"
+    "  RUN@2x512          the run's batch and sequence; without them they are read from its\n"
+    "                     command line (--batch, --batch-size, --seq, --seq-len, ...)\n"
     "  --batch B --seq S  what to predict\n"
     "  --gpu NAME         does that fit this card\n"
     "  --json             one JSON object\n"
-    "Exit status: 0 predicted (and fits), 1 it does not fit, or the runs cannot support an answer, 2 bad usage or "
-    "input.\n";
+    "Exit status: 0 predicted (and fits), 1 it does not fit, or the runs cannot support an\n"
+    "answer, 2 bad usage or input.\n";
 
 struct recording {
 	struct vs_recorded_series recorded;
@@ -103,6 +105,29 @@ struct answer {
 	double error; /* expected, a share of the peak */
 };
 
+/* The first lines: what somebody came for. */
+static void print_answer(const struct vs_screen *screen, const struct answer *a)
+{
+	char peak[VS_SIZE_MAX], other[VS_SIZE_MAX];
+	uint64_t usable = a->gpu.total > a->gpu.context ? a->gpu.total - a->gpu.context : 0;
+
+	vs_size_format(a->e.peak, peak);
+	if (a->with_gpu) {
+		printf("%s%s%s on %s: ", vs_screen_style(screen, VS_BOLD), a->fits ? "It fits" : "It does not fit",
+		       vs_screen_style(screen, VS_PLAIN), a->gpu.name);
+		printf("%s at the peak, %s are there.\n", peak, vs_size_format(usable, other));
+	}
+	vs_screen_text(
+	    screen, 2,
+	    "Batch %llu, sequence %llu: %s allocated at the peak, give or take %.1f %%; the largest run took %s.",
+	    (unsigned long long)a->batch, (unsigned long long)a->seq, peak, 100 * a->error,
+	    vs_size_format(a->e.measured, other));
+	if (a->with_gpu)
+		vs_screen_text(screen, 2, "Card: %s, of which the CUDA context takes %s (assumed).",
+		               vs_size_format(a->gpu.total, peak), vs_size_format(a->gpu.context, other));
+	puts("Fragmentation comes on top: what the allocator reserves is more than what it hands out.\n");
+}
+
 static void print_text(const struct answer *a)
 {
 	static const enum vs_column kinds[] = {VS_LEFT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT};
@@ -122,17 +147,12 @@ static void print_text(const struct answer *a)
 		for (int i = 0; i < 5; i++)
 			vs_table_cell(table, parts[i] ? vs_size_format(parts[i], text) : "-");
 	}
-	printf("Batch %llu, sequence %llu: %s allocated at the peak", (unsigned long long)a->batch,
-	       (unsigned long long)a->seq, vs_size_format(a->e.peak, text));
-	printf(" (largest run: %s), expected error %.1f %%\n", vs_size_format(a->e.measured, text), 100 * a->error);
+	print_answer(&screen, a);
 	vs_table_print(table, &screen, 2);
 	printf("  %.2f %% of the largest run's allocations were found in every run", 100 * a->e.matched);
 	if (a->e.unsure)
 		printf("; the growth of %s is not settled by these runs", vs_size_format(a->e.unsure, text));
 	putchar('\n');
-	if (a->with_gpu)
-		printf("  %s %s (%s, context %.0f MiB assumed)\n", a->fits ? "It fits" : "It does not fit",
-		       a->gpu.name, vs_size_format(a->gpu.total, text), (double)a->gpu.context / (1 << 20));
 }
 
 static void print_json(const struct answer *a)
