@@ -25,6 +25,7 @@ static _Atomic int captures;
 static struct {
 	_Atomic bool due;
 	_Atomic uint64_t next_ns;           /* not before */
+	_Atomic uint64_t cost_ns;           /* of the last sample */
 	_Atomic uint64_t next_neighbour_ns; /* likewise */
 } pace[VS_MAX_DEVICES];
 
@@ -64,14 +65,18 @@ static uint64_t now_ns(void)
 static void sample(struct vs_process *process, int device)
 {
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
-	uint64_t before = atomic_load(&calls), started = now_ns(), asked;
+	uint64_t before = atomic_load(&calls), started = now_ns(), asked, cost;
 
 	if (vs_thread.partial || (uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
 		return;
 	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
 		return;
 	asked = now_ns();
-	atomic_store_explicit(&pace[device].next_ns, asked + (asked - started) * SAMPLE_SHARE, memory_order_relaxed);
+	/* Of two, the cheaper: a thread that lost its processor meanwhile says nothing about the cost. */
+	cost = atomic_exchange_explicit(&pace[device].cost_ns, asked - started, memory_order_relaxed);
+	if (!cost || cost > asked - started)
+		cost = asked - started;
+	atomic_store_explicit(&pace[device].next_ns, asked + cost * SAMPLE_SHARE, memory_order_relaxed);
 	if (asked >= atomic_load_explicit(&pace[device].next_neighbour_ns, memory_order_relaxed)) {
 		uint64_t done;
 
