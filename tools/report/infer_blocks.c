@@ -22,12 +22,10 @@
 /* The tensors of one layer in the order the classes make them. Matrices: Q K V O projections, G gate, up and (D) down
  * of the feed-forward. Vectors: N norms and biases of the hidden size, q k f biases of the projections' sizes, d
  * norms of a head. C: GPT-2's projection to all three, c its bias. */
-static const struct template
-{
+static const struct {
 	enum vs_family family;
 	const char *roles;
-}
-templates[] = {
+} templates[] = {
     {VS_FAMILY_LLAMA, "QKVOGGDNN"},    {VS_FAMILY_MISTRAL, "QKVOGGDNN"},     {VS_FAMILY_GEMMA, "QKVOGGDNN"},
     {VS_FAMILY_QWEN2, "QqKkVkOGGDNN"}, {VS_FAMILY_QWEN3, "QKVOddGGDNN"},     {VS_FAMILY_GEMMA2, "QKVOGGDNNNN"},
     {VS_FAMILY_GPT2, "NNCcONNNGfDN"},  {VS_FAMILY_BERT, "QqKkVkONNNGfDNNN"},
@@ -159,7 +157,8 @@ static int count_layers(const struct weights *w, uint64_t *ret_layers)
 	return 0;
 }
 
-/* The shortest period whose repetition holds most of the bytes. */
+/* The shortest period whose repetition holds a quarter of the bytes or more: embeddings can be larger than all else.
+ */
 static bool find_period(struct weights *w)
 {
 	uint64_t all = 0;

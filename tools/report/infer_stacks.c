@@ -164,21 +164,27 @@ static void measure_attention(const struct vs_subject *subject, const struct siz
 	}
 }
 
-/* What runs again in the backward: whole layers, their feed-forward among it, or the attention alone. */
+/* Does this block come of running forward code again in the backward, and of what: of attention alone, as far as this
+ * stack tells, or of more? Frames are innermost first. */
 static enum vs_checkpointing what_runs_again(const struct vs_frame *frames, size_t count)
 {
-	bool again = false, feed_forward = false;
+	bool attention = false, module = false;
 
 	for (size_t i = 0; i < count; i++) {
-		const char *name = frames[i].function;
+		const struct vs_frame *f = &frames[i];
 
-		if (frames[i].kind != VS_FRAME_PYTHON)
+		if (f->kind != VS_FRAME_PYTHON)
 			continue;
-		again |= strstr(frames[i].file, "/torch/utils/checkpoint.py") &&
-		         (strstr(name, "recompute_fn") || strstr(name, "unpack_hook") || strstr(name, "backward"));
-		feed_forward |= strstr(name, "MLP.") || strstr(name, "FeedForward.") || strstr(name, "Intermediate.");
+		if (strstr(f->file, "/torch/utils/checkpoint.py") &&
+		    (strstr(f->function, "recompute_fn") || strstr(f->function, "unpack_hook") ||
+		     strstr(f->function, "backward")))
+			return attention ? VS_CHECKPOINTING_SELECTIVE
+			       : module  ? VS_CHECKPOINTING_FULL
+			                 : VS_CHECKPOINTING_NONE;
+		attention |= find_sign(attention_signs, COUNT(attention_signs), f) < COUNT(attention_signs);
+		module |= strstr(f->function, ".forward") != NULL;
 	}
-	return !again ? VS_CHECKPOINTING_NONE : feed_forward ? VS_CHECKPOINTING_FULL : VS_CHECKPOINTING_SELECTIVE;
+	return VS_CHECKPOINTING_NONE;
 }
 
 int vs_infer_stacks(const struct vs_subject *subject, const struct vs_device_summary *device,
