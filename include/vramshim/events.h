@@ -34,9 +34,10 @@ enum vramshim_memory {
 	VRAMSHIM_MEMORY_MAPPED = 7,   /* cuMemMap/Unmap: no bytes, `handle` is what is mapped */
 	VRAMSHIM_MEMORY_RESERVED = 8, /* cuMemAddressReserve/Free: address space only */
 	VRAMSHIM_MEMORY_FOREIGN = 9,  /* opened IPC or external memory: another owner's bytes */
-	VRAMSHIM_MEMORY_HELD = 10,    /* what a pool (`address`), or the graphs of a device, has from the card from now on */
+	VRAMSHIM_MEMORY_HELD = 10,    /* what a pool (`address`) has from the card from now on */
 	VRAMSHIM_MEMORY_CONTEXT = 11, /* a context; what was allocated in it goes with it */
 	VRAMSHIM_MEMORY_CODE = 12,    /* a module or library of kernels; its bytes are not told */
+	VRAMSHIM_MEMORY_GRAPHS = 13,  /* what the graphs of a device (`address` - 1) have from the card from now on */
 };
 
 struct vramshim_event {

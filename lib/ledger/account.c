@@ -31,7 +31,8 @@ static void fill(struct vs_account *account, uint64_t context, const struct vs_h
 	account->sample.context = context;
 	account->sample.pytorch = by_owner[VS_OWNER_PYTORCH];
 	account->sample.libraries = holdings->asked - by_owner[VS_OWNER_PYTORCH];
-	account->sample.rounding = holdings->taken - holdings->asked;
+	/* Between a block of a pool and what the pool says of itself, more may be asked for than is taken. */
+	account->sample.rounding = holdings->taken > holdings->asked ? holdings->taken - holdings->asked : 0;
 }
 
 static void balance(struct vs_sample *sample)

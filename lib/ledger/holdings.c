@@ -3,26 +3,30 @@
 
 #include "base/space.h"
 
-enum kind { NO_BYTES, LINEAR, WHOLE };
+enum kind {
+	NO_BYTES,
+	LINEAR,
+	WHOLE,
+	USED, /* of what is held: asked for, and not taken once more */
+	HELD, /* taken, and asked for by those who use it */
+};
 
 static enum kind kind_of(enum vramshim_memory memory)
 {
 	switch (memory) {
 	case VRAMSHIM_MEMORY_DEVICE:
-	case VRAMSHIM_MEMORY_POOL:
 		return LINEAR;
-	case VRAMSHIM_MEMORY_HELD:     /* as the pool says */
+	case VRAMSHIM_MEMORY_POOL:
+		return USED;
+	case VRAMSHIM_MEMORY_HELD:
+		return HELD;
+	case VRAMSHIM_MEMORY_GRAPHS:
 	case VRAMSHIM_MEMORY_ARRAY:    /* its layout is the driver's secret, and `address` a handle */
 	case VRAMSHIM_MEMORY_PHYSICAL: /* a multiple of the page by CUDA's own rule */
 		return WHOLE;
 	default:
 		return NO_BYTES;
 	}
-}
-
-static bool is_pool(enum vramshim_memory memory)
-{
-	return memory == VRAMSHIM_MEMORY_POOL || memory == VRAMSHIM_MEMORY_HELD;
 }
 
 /* The pages that a range covers in part: none, one or two. *ret_whole: bytes of those it covers wholly. */
@@ -92,10 +96,13 @@ int vs_holdings_add(struct vs_holdings *holdings, enum vramshim_memory memory, u
 			return error;
 		}
 	}
-	holdings->taken += whole;
+	if (kind != USED)
+		holdings->taken += whole;
+	if (kind == HELD)
+		return 0;
 	holdings->asked += size;
 	holdings->by_owner[owner] += size;
-	if (is_pool(memory) && owner == VS_OWNER_PYTORCH)
+	if (kind == USED && owner == VS_OWNER_PYTORCH)
 		holdings->pytorch_pool += size;
 	return 0;
 }
@@ -113,9 +120,12 @@ void vs_holdings_remove(struct vs_holdings *holdings, enum vramshim_memory memor
 		count = partial_pages(address, size, pages, &whole);
 	for (unsigned i = 0; i < count; i++)
 		uncover(holdings, pages[i]);
-	holdings->taken -= whole;
+	if (kind != USED)
+		holdings->taken -= whole;
+	if (kind == HELD)
+		return;
 	holdings->asked -= size;
 	holdings->by_owner[owner] -= size;
-	if (is_pool(memory) && owner == VS_OWNER_PYTORCH)
+	if (kind == USED && owner == VS_OWNER_PYTORCH)
 		holdings->pytorch_pool -= size;
 }

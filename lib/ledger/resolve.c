@@ -104,9 +104,6 @@ static void tell(struct run *run, const struct vs_piece_state *piece, enum vrams
 	struct vramshim_event event = piece->event;
 	int error;
 
-	/* What a pool gave out is the pool's. */
-	if (piece->event.memory == VRAMSHIM_MEMORY_POOL && piece->holder != NONE)
-		return;
 	event.type = type;
 	event.sequence = run->event->sequence;
 	event.time_ns = run->event->time_ns;
@@ -114,6 +111,13 @@ static void tell(struct run *run, const struct vs_piece_state *piece, enum vrams
 	error = run->effect(run->user, &event);
 	if (!run->error)
 		run->error = error;
+	/* Of a pool that could not be asked it is known that it has this. */
+	if (piece->event.memory == VRAMSHIM_MEMORY_POOL && piece->holder == NONE) {
+		event.memory = VRAMSHIM_MEMORY_HELD;
+		error = run->effect(run->user, &event);
+		if (!run->error)
+			run->error = error;
+	}
 }
 
 static void remove_if_done(struct vs_resolver *resolver, uint32_t index)
@@ -270,6 +274,7 @@ static bool goes_with(const struct vs_piece_state *piece, const struct vramshim_
 		return !piece->event.handle && piece->event.device == context->device;
 	case VRAMSHIM_MEMORY_POOL:
 	case VRAMSHIM_MEMORY_HELD:
+	case VRAMSHIM_MEMORY_GRAPHS:
 		return primary && piece->event.device == context->device;
 	default:
 		return false;
@@ -325,7 +330,7 @@ static void on_free(struct run *run)
 
 static void on_held(struct run *run)
 {
-	uint32_t index = find(run->resolver, VRAMSHIM_MEMORY_HELD, run->event->address);
+	uint32_t index = find(run->resolver, run->event->memory, run->event->address);
 	struct vs_piece_state *piece;
 
 	if (index == NONE) {
@@ -350,7 +355,7 @@ static void on_alloc(struct run *run)
 
 	if (!event.address) /* a request for nothing */
 		return;
-	if (event.memory == VRAMSHIM_MEMORY_HELD) {
+	if (event.memory == VRAMSHIM_MEMORY_HELD || event.memory == VRAMSHIM_MEMORY_GRAPHS) {
 		on_held(run);
 		return;
 	}

@@ -139,9 +139,8 @@ void vs_call_allocated(struct vs_call *call, enum vramshim_memory memory, uint64
 	/* The driver may have taken it from what pools had kept. */
 	vs_thread.partial = memory == VRAMSHIM_MEMORY_DEVICE && vs_pools_in_use();
 	allocated(call, memory, address, size);
-	vs_thread.partial = false;
-	if (memory == VRAMSHIM_MEMORY_DEVICE)
-		vs_call_pools_changed(call);
+	if (vs_thread.partial)
+		vs_call_complete(call, NULL);
 }
 
 void vs_call_array(struct vs_call *call, uint64_t handle, const struct vs_cuda_channels *format,

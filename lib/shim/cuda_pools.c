@@ -10,11 +10,12 @@
 #include "shim/device.h"
 #include "shim/process.h"
 #include "shim/queries.h"
+#include "shim/sample.h"
 
 /* What `held` is before the first answer. */
 #define UNKNOWN UINT64_MAX
 
-/* The graphs' memory of a device is named by this in the trace: no pool has so small a handle. */
+/* The graphs' memory of a device is named by this in the trace (events.h). */
 static uint64_t graphs_of(int device)
 {
 	return (uint64_t)device + 1;
@@ -62,18 +63,6 @@ static struct vs_pool *meet(struct vs_pools *pools, uint64_t handle, int device)
 	return pool;
 }
 
-static void record_held(const struct vs_call *call, uint64_t handle, int device, uint64_t bytes)
-{
-	struct vs_call held = *call;
-
-	held.event = (struct vramshim_event){.type = VRAMSHIM_CUDA_ALLOC,
-	                                     .memory = VRAMSHIM_MEMORY_HELD,
-	                                     .device = (int16_t)device,
-	                                     .address = handle,
-	                                     .size = bytes};
-	vs_call_record_aside(&held);
-}
-
 /* Threads that ask at the same time may record their answers in another order than they got them. Whoever records
  * asks again, and records again where the answer has changed: so the last record is true. */
 struct source {
@@ -81,6 +70,18 @@ struct source {
 	int device;
 	bool graphs;
 };
+
+static void record_held(const struct vs_call *call, const struct source *source, uint64_t bytes)
+{
+	struct vs_call held = *call;
+
+	held.event = (struct vramshim_event){.type = VRAMSHIM_CUDA_ALLOC,
+	                                     .memory = source->graphs ? VRAMSHIM_MEMORY_GRAPHS : VRAMSHIM_MEMORY_HELD,
+	                                     .device = (int16_t)source->device,
+	                                     .address = source->handle,
+	                                     .size = bytes};
+	vs_call_record_aside(&held);
+}
 
 static bool ask(const struct source *source, uint64_t *ret_bytes)
 {
@@ -96,7 +97,7 @@ static void sample(const struct vs_call *call, const struct source *source, _Ato
 		return;
 	for (;; bytes = again) {
 		atomic_store(held, bytes);
-		record_held(call, source->handle, source->device, bytes);
+		record_held(call, source, bytes);
 		if (!ask(source, &again) || again == bytes)
 			return;
 	}
@@ -140,6 +141,19 @@ void vs_pools_forget(struct vs_pools *pools, int device)
 	atomic_store(&pools->graphs_held[device], 0);
 }
 
+void vs_call_complete(struct vs_call *call, struct vs_pool *pool)
+{
+	struct vs_process *process = vs_process_peek();
+
+	vs_thread.partial = false;
+	if (pool)
+		sample_pool(call, pool);
+	else
+		vs_call_pools_changed(call);
+	if (process)
+		vs_sample_event(process, &call->event);
+}
+
 static void note_graphs(struct vs_pools *pools, int device)
 {
 	if (device >= 0 && device < 64)
@@ -163,10 +177,10 @@ void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t siz
 		vs_query_capturing(stream, &capturing);
 	if (capturing) {
 		/* A node of a graph to be: there is an address, and memory once the graph runs. */
-		device = vs_device_current(VS_API_DRIVER);
-		note_graphs(pools, device);
-		handle = device >= 0 ? graphs_of(device) : 0;
-	} else if (vs_query_pool_of(address, &handle, &device) == 0) {
+		note_graphs(pools, vs_device_current(VS_API_DRIVER));
+		return;
+	}
+	if (vs_query_pool_of(address, &handle, &device) == 0) {
 		pool = meet(pools, handle, device);
 		device = pool ? atomic_load(&pool->device) : device;
 	}
@@ -175,13 +189,12 @@ void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t siz
 	                                      .memory = VRAMSHIM_MEMORY_POOL,
 	                                      .device = (int16_t)(handle ? device : vs_device_current(VS_API_DRIVER)),
 	                                      .address = address,
-	                                      .handle = capturing || pool ? handle : 0,
+	                                      .handle = pool ? handle : 0,
 	                                      .size = size};
 	vs_thread.partial = pool != NULL;
 	vs_call_record(call);
-	vs_thread.partial = false;
 	if (pool)
-		sample_pool(call, pool);
+		vs_call_complete(call, pool);
 }
 
 void vs_call_linear_freed(struct vs_call *call)

@@ -37,6 +37,9 @@ bool vs_pools_in_use(void);
 /* The primary context of a device is gone, and with it what its pools and graphs had. */
 void vs_pools_forget(struct vs_pools *pools, int device);
 
+/* An allocation was recorded that may have changed a pool, or, NULL, all of them: now the trace adds up again. */
+void vs_call_complete(struct vs_call *call, struct vs_pool *pool);
+
 /* The parts of rows (cuda_hooks.h). */
 void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t size, void *stream);
 void vs_call_linear_freed(struct vs_call *call);

@@ -33,6 +33,10 @@ void vs_books_open(int device, uint64_t total, uint64_t context_bytes)
 void vs_books_close(void)
 {
 	pthread_mutex_lock(&vs_books.lock);
+	vs_pools_forget(-1);
+	vs_graphs_forget(-1);
+	vs_arrays_forget(-1);
+	vs_owned_forget();
 	for (int i = 0; i < VS_DEVICES; i++) {
 		struct vs_card *card = &vs_books.cards[i];
 
@@ -111,17 +115,43 @@ int vs_books_context(int device, bool present)
 	return r;
 }
 
+static int give_linear(int device, uint64_t address)
+{
+	uint64_t granule;
+	int given = vs_slabs_give(&vs_books.cards[device].slabs, address, &granule);
+
+	if (given == 1)
+		return vs_books_give(device, granule);
+	if (given == 0)
+		return CU_OK;
+	return given == -ENOENT ? vs_books_give(device, address) : CU_INVALID_VALUE;
+}
+
+static void drop(int device, uint64_t address)
+{
+	if (!vs_owned(address))
+		give_linear(device, address);
+}
+
 void vs_books_reset(int device)
 {
 	struct vs_card *card = &vs_books.cards[device];
 
 	pthread_mutex_lock(&vs_books.lock);
-	for (size_t i = 0; i < card->space.count; i++)
-		vs_books_discharge(device, card->space.chunks[i].used);
-	vs_space_done(&card->space);
-	vs_slabs_done(&card->slabs);
-	if (card->spaced)
-		vs_space_init(&card->space, (uint64_t)(uintptr_t)card->range, card->range_size);
+	vs_pools_forget(device);
+	vs_graphs_forget(device);
+	vs_arrays_forget(device);
+	/* Giving moves what comes after: from the end. */
+	for (size_t i = card->slabs.count; i--;)
+		for (size_t unit = VS_SLAB_UNITS; unit-- && i < card->slabs.count;)
+			if (card->slabs.slabs[i]->length[unit])
+				drop(device, card->slabs.slabs[i]->address + unit * VS_SLAB_UNIT);
+	for (size_t i = card->space.count; i--;)
+		for (size_t j = i < card->space.count ? card->space.chunks[i].count : 0;
+		     j-- && i < card->space.count;)
+			if (j < card->space.chunks[i].count && card->space.chunks[i].pieces[j].used)
+				drop(device, card->space.chunks[i].pieces[j].address);
+	vs_regions_reset(device);
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
@@ -184,7 +214,7 @@ static int open_space(struct vs_card *card)
 	return CU_OK;
 }
 
-static int take_granules(int device, uint64_t size, uint64_t *ret_address)
+int vs_books_take(int device, uint64_t size, uint64_t *ret_address)
 {
 	uint64_t rounded;
 	int r;
@@ -204,7 +234,7 @@ static int take_granules(int device, uint64_t size, uint64_t *ret_address)
 	return CU_OK;
 }
 
-static int give_granules(int device, uint64_t address)
+int vs_books_give(int device, uint64_t address)
 {
 	uint64_t size;
 
@@ -222,14 +252,19 @@ static int take_small(int device, uint64_t size, uint64_t *ret_address)
 
 	if (vs_slabs_take(slabs, size, ret_address) == 0)
 		return CU_OK;
-	r = take_granules(device, VS_GRANULE, &granule);
+	r = vs_books_take(device, VS_GRANULE, &granule);
 	if (r != CU_OK)
 		return r;
 	if (vs_slabs_add(slabs, granule) < 0 || vs_slabs_take(slabs, size, ret_address) < 0) {
-		give_granules(device, granule);
+		vs_books_give(device, granule);
 		return CU_OUT_OF_MEMORY;
 	}
 	return CU_OK;
+}
+
+static int take(int device, uint64_t size, uint64_t *ret_address)
+{
+	return size <= VS_SLAB_MAX ? take_small(device, size, ret_address) : vs_books_take(device, size, ret_address);
 }
 
 int vs_books_malloc(int device, uint64_t size, uint64_t *ret_address)
@@ -237,7 +272,9 @@ int vs_books_malloc(int device, uint64_t size, uint64_t *ret_address)
 	int r;
 
 	pthread_mutex_lock(&vs_books.lock);
-	r = size <= VS_SLAB_MAX ? take_small(device, size, ret_address) : take_granules(device, size, ret_address);
+	r = take(device, size, ret_address);
+	if (r == CU_OUT_OF_MEMORY && vs_pools_squeeze(device))
+		r = take(device, size, ret_address);
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;
 }
@@ -255,21 +292,16 @@ static int card_of(uint64_t address)
 
 int vs_books_free(uint64_t address)
 {
-	uint64_t granule;
-	int device, r = CU_INVALID_VALUE;
+	int device, r;
 
 	pthread_mutex_lock(&vs_books.lock);
 	device = card_of(address);
-	if (device >= 0) {
-		int given = vs_slabs_give(&vs_books.cards[device].slabs, address, &granule);
-
-		if (given == 1)
-			r = give_granules(device, granule);
-		else if (given == 0)
-			r = CU_OK;
-		else if (given == -ENOENT)
-			r = give_granules(device, address);
-	}
+	if (device >= 0)
+		r = vs_pools_give(address);
+	else
+		r = vs_graphs_give(address);
+	if (r == CU_NOT_FOUND)
+		r = device >= 0 ? give_linear(device, address) : vs_region_give(address, VS_REGION_EXTERNAL);
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;
 }
@@ -279,9 +311,16 @@ static int find_device(int device, uint64_t address, struct vs_allocation *ret_a
 	const struct vs_card *card = &vs_books.cards[device];
 	struct vs_allocation found = {.type = VS_TYPE_DEVICE, .device = device};
 	const struct vs_piece *piece = vs_space_find(&card->space, address);
+	struct vs_pool *pool;
 
 	if (!piece)
 		return CU_INVALID_VALUE;
+	if (vs_pools_own(address)) {
+		if (!vs_pools_find(address, &found.address, &found.size, &pool))
+			return CU_INVALID_VALUE;
+		*ret_allocation = found;
+		return CU_OK;
+	}
 	found.address = piece->address;
 	found.size = piece->size;
 	if (piece->size == VS_GRANULE)
@@ -295,6 +334,7 @@ static int find_region(uint64_t address, struct vs_allocation *ret_allocation)
 	static const enum vs_memory_type types[] = {
 	    [VS_REGION_PINNED] = VS_TYPE_HOST,     [VS_REGION_MANAGED] = VS_TYPE_MANAGED,
 	    [VS_REGION_REGISTERED] = VS_TYPE_HOST, [VS_REGION_FOREIGN] = VS_TYPE_DEVICE,
+	    [VS_REGION_EXTERNAL] = VS_TYPE_DEVICE, [VS_REGION_CODE] = VS_TYPE_DEVICE,     [VS_REGION_GRAPH] = VS_TYPE_DEVICE,
 	    [VS_REGION_RESERVED] = VS_TYPE_DEVICE,
 	};
 	const struct vs_region *region = vs_region_find(address);

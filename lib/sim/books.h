@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/texels.h"
 #include "sim/cuda_api.h"
 
 #define VS_DEVICES 64 /* cards in one process at most; torch's own limit is 128, a server holds 16 */
@@ -40,7 +41,12 @@ void vs_books_let(void);
 /* A context appears on the card (or goes): it takes its bytes. CU_OUT_OF_MEMORY when they are not there. */
 int vs_books_context(int device, bool present);
 
-/* cudaDeviceReset: what cudaMalloc gave out on the card is gone. */
+/* An allocation was made in a context that the job made (0: in a primary one); the end of such a context, which gives
+ * everything back that was made in it. */
+void vs_books_own(uint64_t address, uint32_t context);
+void vs_books_end_context(uint32_t context);
+
+/* cudaDeviceReset: what was allocated in the primary context is gone, and what pools and graphs have on the card. */
 void vs_books_reset(int device);
 
 void vs_books_info(int device, uint64_t *ret_free, uint64_t *ret_total);
@@ -61,6 +67,16 @@ int vs_books_host_unregister(uint64_t address);
 /* Another process's memory (IPC): address space here, no bytes. */
 int vs_books_foreign_open(int device, uint64_t size, uint64_t *ret_address);
 int vs_books_foreign_close(uint64_t address);
+/* The same for what vs_books_free() ends. */
+int vs_books_external(int device, uint64_t size, uint64_t *ret_address);
+
+/* Addresses for variables of device code; their bytes are the context's. */
+int vs_books_code(int device, uint64_t size, uint64_t *ret_address);
+
+/* Arrays and mipmaps, known by their handle. `foreign`: of memory that is counted elsewhere. */
+int vs_array_new(int device, const struct vs_texels *texels, bool foreign, uint64_t *ret_handle);
+int vs_array_free(uint64_t handle);
+int vs_array_texels(uint64_t handle, struct vs_texels *ret_texels);
 
 /* What holds `address`; CU_INVALID_VALUE when nothing of ours does. */
 int vs_books_find(uint64_t address, struct vs_allocation *ret_allocation);

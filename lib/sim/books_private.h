@@ -8,9 +8,9 @@
 
 #include <pthread.h>
 
+#include "base/space.h"
 #include "sim/books.h"
 #include "sim/slab.h"
-#include "base/space.h"
 
 struct vs_card {
 	uint64_t total;
@@ -29,6 +29,9 @@ enum vs_region_kind {
 	VS_REGION_MANAGED,
 	VS_REGION_REGISTERED,
 	VS_REGION_FOREIGN,
+	VS_REGION_EXTERNAL, /* another owner's memory, which cudaFree() unmaps */
+	VS_REGION_CODE,     /* variables of device code: addresses without bytes of their own */
+	VS_REGION_GRAPH,    /* memory of a graph's node (graph_memory.c) */
 	VS_REGION_RESERVED
 };
 
@@ -65,11 +68,43 @@ extern struct vs_books vs_books;
 int vs_books_charge(int device, uint64_t size);
 void vs_books_discharge(int device, uint64_t size);
 
+/* Whole granules of the card, for somebody who divides them up. */
+int vs_books_take(int device, uint64_t size, uint64_t *ret_address);
+int vs_books_give(int device, uint64_t address);
+
+/* pool.c: what pools keep without use goes back to the card (true: there was some); everything of a device's pools
+ * (-1: of all) is gone; a block in use is given back (CU_NOT_FOUND: of no pool), or looked at. */
+struct vs_pool;
+bool vs_pools_squeeze(int device);
+void vs_pools_forget(int device);
+int vs_pools_give(uint64_t address);
+bool vs_pools_find(uint64_t address, uint64_t *ret_start, uint64_t *ret_size, struct vs_pool **ret_pool);
+bool vs_pools_own(uint64_t address);
+
+/* graph_memory.c: the same. */
+int vs_graphs_give(uint64_t address);
+void vs_graphs_forget(int device);
+
+/* arrays.c: those of a device that no context of the job's own has. */
+void vs_arrays_forget(int device);
+
+/* owned.c: whether a context that the job made has the allocation. */
+bool vs_owned(uint64_t address);
+void vs_owned_forget(void);
+
+/* Address space of a kind, without bytes. Takes the lock itself. */
+int vs_books_addresses(int device, uint64_t size, enum vs_region_kind kind, uint64_t *ret_address);
+
 /* The region that holds `address`, NULL if none. Valid until the next add or drop. */
 struct vs_region *vs_region_find(uint64_t address);
 int vs_region_add(const struct vs_region *region);
 void vs_region_drop(struct vs_region *region);
 void vs_region_discard(struct vs_region *region); /* ... and give its address space back, where it is ours */
+/* Discard the region of `kind` that starts at `address`. CU_INVALID_VALUE. */
+int vs_region_give(uint64_t address, enum vs_region_kind kind);
+
+/* The regions of a device that its primary context has. */
+void vs_regions_reset(int device);
 
 /* Address space nobody may touch: a stray access by the host is a clean crash. NULL when there is none. */
 void *vs_map_guarded(uint64_t size);

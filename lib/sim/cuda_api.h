@@ -105,6 +105,54 @@ struct vs_allocation_prop {
 	unsigned char reserved[4];
 };
 
+/* CUmemPoolProps_v1 and cudaMemPoolProps */
+struct vs_pool_props {
+	int type;
+	int handle_types;
+	struct vs_location location;
+	void *security;
+	size_t most;
+	unsigned short usage;
+	unsigned char reserved[54];
+};
+
+/* CUDA_MEM_ALLOC_NODE_PARAMS and cudaMemAllocNodeParams */
+struct vs_alloc_node {
+	struct vs_pool_props pool;
+	const void *access;
+	size_t access_count;
+	size_t size;
+	uint64_t address; /* out */
+};
+
+/* CUDA_ARRAY_DESCRIPTOR_v2, CUDA_ARRAY3D_DESCRIPTOR_v2 */
+struct vs_array {
+	size_t width, height;
+	int format;
+	unsigned int channels;
+};
+
+struct vs_array3d {
+	size_t width, height, depth;
+	int format;
+	unsigned int channels;
+	unsigned int flags;
+};
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC and cudaExternalMemoryHandleDesc, and what is mapped of it; their first members */
+struct vs_external_memory {
+	int type;
+	union {
+		int descriptor;
+		void *handle[2];
+	} from;
+	unsigned long long size;
+};
+
+struct vs_external_buffer {
+	unsigned long long offset, size;
+};
+
 /* CUmemAccessDesc / cudaMemAccessDesc */
 struct vs_access_desc {
 	struct vs_location location;

@@ -2,10 +2,12 @@
  *
  * CUDA driver: initialisation, devices, contexts.
  */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/pool.h"
 #include "sim/sim.h"
 
 VS_API int cuInit(unsigned int flags)
@@ -115,17 +117,16 @@ VS_API int cuDeviceGetP2PAttribute(int *value, int attribute, int device, int pe
 
 VS_API int cuDevicePrimaryCtxRetain(struct vs_context **context, int device)
 {
-	int r = context ? vs_sim_activate(device) : CU_INVALID_VALUE;
+	int r = context ? vs_sim_retain(device) : CU_INVALID_VALUE;
 
 	if (r == CU_OK)
 		*context = vs_sim_primary(device);
 	return r;
 }
 
-/* The runtime of every library in the process shares the primary context: one release does not end it. */
 VS_API int cuDevicePrimaryCtxRelease_v2(int device)
 {
-	return vs_sim_check_device(device);
+	return vs_sim_release(device);
 }
 VS_ALIAS(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2);
 
@@ -160,6 +161,33 @@ VS_API int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *is_a
 	return r;
 }
 
+/* Contexts that the job made. Dead ones stay: a handle that is used too long gets an error, not a crash. */
+static struct made {
+	struct vs_context context;
+	struct made *next;
+} *made;
+static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic uint32_t made_count;
+
+bool vs_sim_contexts_made(void)
+{
+	return made_count != 0;
+}
+
+static bool is_context(const struct vs_context *context)
+{
+	bool found = false;
+
+	for (int i = 0; i < VS_DEVICES; i++)
+		if (context == vs_sim_primary(i))
+			return true;
+	pthread_mutex_lock(&made_lock);
+	for (struct made *m = made; m && !found; m = m->next)
+		found = context == &m->context && m->context.active;
+	pthread_mutex_unlock(&made_lock);
+	return found;
+}
+
 VS_API int cuCtxGetCurrent(struct vs_context **context)
 {
 	int r = context ? vs_sim_check() : CU_INVALID_VALUE;
@@ -171,7 +199,7 @@ VS_API int cuCtxGetCurrent(struct vs_context **context)
 
 VS_API int cuCtxSetCurrent(struct vs_context *context)
 {
-	int r = vs_sim_check();
+	int r = !context || is_context(context) ? vs_sim_check() : CU_INVALID_CONTEXT;
 
 	if (r == CU_OK)
 		vs_thread_set_context(context);
@@ -184,9 +212,9 @@ static __thread struct {
 } stack[16];
 static __thread unsigned int depth;
 
-VS_API int cuCtxPushCurrent_v2(struct vs_context *context)
+static int push(struct vs_context *context)
 {
-	if (!context)
+	if (!context || !is_context(context))
 		return CU_INVALID_CONTEXT;
 	if (depth == sizeof(stack) / sizeof(stack[0]))
 		return CU_OUT_OF_MEMORY;
@@ -196,7 +224,13 @@ VS_API int cuCtxPushCurrent_v2(struct vs_context *context)
 	return CU_OK;
 }
 
-VS_API int cuCtxPopCurrent_v2(struct vs_context **context)
+VS_API int cuCtxPushCurrent_v2(struct vs_context *context)
+{
+	return push(context);
+}
+VS_ALIAS(cuCtxPushCurrent, cuCtxPushCurrent_v2);
+
+static int pop(struct vs_context **context)
 {
 	struct vs_context *popped = vs_thread_context();
 
@@ -215,9 +249,15 @@ VS_API int cuCtxPopCurrent_v2(struct vs_context **context)
 	return CU_OK;
 }
 
+VS_API int cuCtxPopCurrent_v2(struct vs_context **context)
+{
+	return pop(context);
+}
+VS_ALIAS(cuCtxPopCurrent, cuCtxPopCurrent_v2);
+
 static int create(struct vs_context **context, unsigned int flags, int device)
 {
-	struct vs_context *fresh;
+	struct made *fresh;
 	int r = context ? vs_sim_check_device(device) : CU_INVALID_VALUE;
 
 	if (r != CU_OK)
@@ -228,17 +268,24 @@ static int create(struct vs_context **context, unsigned int flags, int device)
 		free(fresh);
 		return r;
 	}
-	fresh->device = device;
-	fresh->active = true;
-	fresh->flags = flags;
-	*context = fresh;
-	return cuCtxPushCurrent_v2(fresh);
+	fresh->context.device = device;
+	fresh->context.active = true;
+	fresh->context.flags = flags;
+	pthread_mutex_lock(&made_lock);
+	fresh->context.id = ++made_count;
+	fresh->next = made;
+	made = fresh;
+	pthread_mutex_unlock(&made_lock);
+	*context = &fresh->context;
+	return push(&fresh->context);
 }
 
 VS_API int cuCtxCreate_v2(struct vs_context **context, unsigned int flags, int device)
 {
 	return create(context, flags, device);
 }
+
+VS_ALIAS(cuCtxCreate, cuCtxCreate_v2);
 
 /* v3 and v4 have the parameters of affinity, which the books do not need, between context and flags. */
 VS_API int cuCtxCreate_v3(struct vs_context **context, void *affinity, int count, unsigned int flags, int device)
@@ -256,14 +303,16 @@ VS_API int cuCtxCreate_v4(struct vs_context **context, void *parameters, unsigne
 
 VS_API int cuCtxDestroy_v2(struct vs_context *context)
 {
-	if (!context || context->primary)
+	if (!context || !is_context(context) || context->primary)
 		return CU_INVALID_CONTEXT;
 	if (vs_thread_context() == context)
-		cuCtxPopCurrent_v2(NULL);
+		pop(NULL);
+	context->active = false;
+	vs_books_end_context(context->id);
 	vs_books_context(context->device, false);
-	free(context);
 	return CU_OK;
 }
+VS_ALIAS(cuCtxDestroy, cuCtxDestroy_v2);
 
 VS_API int cuCtxGetDevice(int *device)
 {
@@ -310,6 +359,7 @@ VS_API int cuCtxGetApiVersion(struct vs_context *context, unsigned int *version)
 
 VS_API int cuCtxSynchronize(void)
 {
+	vs_pool_settle();
 	return vs_thread_context() ? CU_OK : CU_INVALID_CONTEXT;
 }
 VS_ALIAS(cuCtxSynchronize_v2, cuCtxSynchronize);

@@ -8,6 +8,7 @@
 #include "sim/launch.h"
 #include "sim/module.h"
 #include "sim/readback.h"
+#include "sim/pool.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -192,7 +193,14 @@ VS_API int cuStreamQuery(void *stream)
 	(void)stream;
 	return vs_sim_check();
 }
-VS_ALIAS(cuStreamSynchronize, cuStreamQuery);
+
+VS_API int cuStreamSynchronize(void *stream)
+{
+	(void)stream;
+	vs_pool_settle();
+	return vs_sim_check();
+}
+VS_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
 VS_API int cuStreamWaitEvent(void *stream, struct vs_event *event, unsigned int flags)
 {
@@ -293,7 +301,12 @@ VS_API int cuEventQuery(struct vs_event *event)
 {
 	return event ? CU_OK : CU_INVALID_HANDLE;
 }
-VS_ALIAS(cuEventSynchronize, cuEventQuery);
+
+VS_API int cuEventSynchronize(struct vs_event *event)
+{
+	vs_pool_settle();
+	return event ? CU_OK : CU_INVALID_HANDLE;
+}
 
 VS_API int cuEventElapsedTime(float *ms, struct vs_event *from, struct vs_event *to)
 {

@@ -13,7 +13,9 @@ VS_API int cuMemAlloc_v2(uint64_t *address, size_t size)
 {
 	int r = address && size ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
-	return r == CU_OK ? vs_books_malloc(vs_thread_device(), size, address) : r;
+	if (r == CU_OK)
+		r = vs_books_malloc(vs_thread_device(), size, address);
+	return vs_sim_own(r, r == CU_OK ? *address : 0);
 }
 
 VS_API int cuMemFree_v2(uint64_t address)
@@ -45,7 +47,9 @@ VS_API int cuMemAllocManaged(uint64_t *address, size_t size, unsigned int flags)
 {
 	int r = address && size && flags ? vs_sim_activate_current() : CU_INVALID_VALUE;
 
-	return r == CU_OK ? vs_books_host_alloc(vs_thread_device(), size, true, address) : r;
+	if (r == CU_OK)
+		r = vs_books_host_alloc(vs_thread_device(), size, true, address);
+	return vs_sim_own(r, r == CU_OK ? *address : 0);
 }
 
 VS_API int cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
@@ -58,10 +62,15 @@ VS_API int cuMemHostAlloc(void **pointer, size_t size, unsigned int flags)
 		r = vs_books_host_alloc(vs_thread_device(), size, false, &address);
 	if (r == CU_OK)
 		*pointer = (void *)(uintptr_t)address;
-	return r;
+	return vs_sim_own(r, r == CU_OK ? address : 0);
 }
 
 VS_API int cuMemAllocHost_v2(void **pointer, size_t size)
+{
+	return cuMemHostAlloc(pointer, size, 0);
+}
+
+VS_API int cuMemAllocHost(void **pointer, unsigned int size)
 {
 	return cuMemHostAlloc(pointer, size, 0);
 }
@@ -76,8 +85,11 @@ VS_API int cuMemHostRegister_v2(void *pointer, size_t size, unsigned int flags)
 	int r = vs_sim_activate_current();
 
 	(void)flags;
-	return r == CU_OK ? vs_books_host_register(vs_thread_device(), (uint64_t)(uintptr_t)pointer, size) : r;
+	if (r == CU_OK)
+		r = vs_books_host_register(vs_thread_device(), (uint64_t)(uintptr_t)pointer, size);
+	return vs_sim_own(r, (uint64_t)(uintptr_t)pointer);
 }
+VS_ALIAS(cuMemHostRegister, cuMemHostRegister_v2);
 
 VS_API int cuMemHostUnregister(void *pointer)
 {
@@ -193,7 +205,7 @@ VS_API int cuPointerGetAttribute(void *value, int attribute, uint64_t address)
 		*(uint64_t *)value = 0;
 		return CU_OK;
 	case POINTER_POOL:
-		*(void **)value = NULL;
+		*(void **)value = vs_pool_of(address);
 		return CU_OK;
 	default:
 		return CU_NOT_SUPPORTED;
@@ -459,76 +471,3 @@ VS_ALIAS(cuMemPrefetchAsync_v2, cuMemPrefetchAsync);
 VS_ALIAS(cuMemAdvise, cuMemPrefetchAsync);
 VS_ALIAS(cuMemAdvise_v2, cuMemPrefetchAsync);
 VS_ALIAS(cuStreamAttachMemAsync, cuMemPrefetchAsync);
-
-/* Stream-ordered allocation */
-
-VS_API int cuMemAllocAsync(uint64_t *address, size_t size, void *stream)
-{
-	(void)stream;
-	return cuMemAlloc_v2(address, size);
-}
-
-VS_API int cuMemAllocFromPoolAsync(uint64_t *address, size_t size, struct vs_pool *pool, void *stream)
-{
-	int r = address && pool && size ? vs_sim_activate(pool->device) : CU_INVALID_VALUE;
-
-	(void)stream;
-	return r == CU_OK ? vs_pool_malloc(pool->device, size, address) : r;
-}
-
-VS_API int cuMemFreeAsync(uint64_t address, void *stream)
-{
-	(void)stream;
-	return cuMemFree_v2(address);
-}
-
-VS_API int cuDeviceGetDefaultMemPool(struct vs_pool **pool, int device)
-{
-	int r = pool ? vs_sim_activate(device) : CU_INVALID_VALUE;
-
-	if (r == CU_OK)
-		*pool = vs_pool_default(device);
-	return r;
-}
-
-VS_API int cuDeviceGetMemPool(struct vs_pool **pool, int device)
-{
-	int r = pool ? vs_sim_activate(device) : CU_INVALID_VALUE;
-
-	if (r == CU_OK)
-		*pool = vs_pool_current(device);
-	return r;
-}
-
-VS_API int cuDeviceSetMemPool(int device, struct vs_pool *pool)
-{
-	int r = vs_sim_activate(device);
-
-	return r == CU_OK ? vs_pool_set_current(device, pool) : r;
-}
-
-VS_API int cuMemPoolGetAttribute(struct vs_pool *pool, int attribute, void *value)
-{
-	return vs_pool_attribute(pool, attribute, false, value);
-}
-
-VS_API int cuMemPoolSetAttribute(struct vs_pool *pool, int attribute, void *value)
-{
-	return vs_pool_attribute(pool, attribute, true, value);
-}
-
-VS_API int cuMemPoolTrimTo(struct vs_pool *pool, size_t keep)
-{
-	(void)keep;
-	return pool ? CU_OK : CU_INVALID_VALUE;
-}
-
-VS_API int cuMemPoolDestroy(struct vs_pool *pool)
-{
-	return vs_pool_free(pool);
-}
-
-VS_API int cuMemPoolSetAccess(struct vs_pool *pool, const struct vs_access_desc *list, size_t count)
-{
-	return pool && (list || !count) ? CU_OK : CU_INVALID_VALUE;
-}

@@ -86,20 +86,24 @@ static int add_mapped(void *memory, const struct vs_region *region, uint64_t *re
 	return r;
 }
 
-/* Drop the region of `kind` that starts at `address`, and its memory where it is ours. */
+int vs_region_give(uint64_t address, enum vs_region_kind kind)
+{
+	struct vs_region *region = vs_region_find(address);
+
+	if (!region || region->address != address || region->kind != kind)
+		return CU_INVALID_VALUE;
+	vs_region_discard(region);
+	return CU_OK;
+}
+
 static int drop(uint64_t address, enum vs_region_kind kind, int error)
 {
-	struct vs_region *region;
-	int r = error;
+	int r;
 
 	pthread_mutex_lock(&vs_books.lock);
-	region = vs_region_find(address);
-	if (region && region->address == address && region->kind == kind) {
-		vs_region_discard(region);
-		r = CU_OK;
-	}
+	r = vs_region_give(address, kind);
 	pthread_mutex_unlock(&vs_books.lock);
-	return r;
+	return r == CU_OK ? r : error;
 }
 
 int vs_books_host_alloc(int device, uint64_t size, bool managed, uint64_t *ret_address)
@@ -143,15 +147,50 @@ int vs_books_host_unregister(uint64_t address)
 	return drop(address, VS_REGION_REGISTERED, CU_NOT_REGISTERED);
 }
 
-int vs_books_foreign_open(int device, uint64_t size, uint64_t *ret_address)
+int vs_books_addresses(int device, uint64_t size, enum vs_region_kind kind, uint64_t *ret_address)
 {
-	struct vs_region region = {.size = size, .kind = VS_REGION_FOREIGN, .device = device};
+	struct vs_region region = {.size = size, .kind = kind, .device = device};
 	void *memory = vs_map_guarded(size);
 
 	if (!memory)
 		return CU_OUT_OF_MEMORY;
 	region.address = (uint64_t)(uintptr_t)memory;
 	return add_mapped(memory, &region, ret_address);
+}
+
+int vs_books_foreign_open(int device, uint64_t size, uint64_t *ret_address)
+{
+	return vs_books_addresses(device, size, VS_REGION_FOREIGN, ret_address);
+}
+
+int vs_books_code(int device, uint64_t size, uint64_t *ret_address)
+{
+	return vs_books_addresses(device, size, VS_REGION_CODE, ret_address);
+}
+
+int vs_books_external(int device, uint64_t size, uint64_t *ret_address)
+{
+	return vs_books_addresses(device, size, VS_REGION_EXTERNAL, ret_address);
+}
+
+void vs_regions_reset(int device)
+{
+	for (size_t i = vs_books.region_count; i--;) {
+		struct vs_region *region = &vs_books.regions[i];
+
+		if (region->device != device || vs_owned(region->address))
+			continue;
+		switch (region->kind) {
+		case VS_REGION_PINNED:
+		case VS_REGION_MANAGED:
+		case VS_REGION_REGISTERED:
+		case VS_REGION_FOREIGN:
+			vs_region_discard(region);
+			break;
+		default:
+			break;
+		}
+	}
 }
 
 int vs_books_foreign_close(uint64_t address)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/pool.h"
 #include "sim/properties.h"
 #include "sim/sim.h"
 
@@ -150,6 +151,7 @@ VS_API int cudaDeviceSynchronize(void)
 {
 	int r = vs_sim_check();
 
+	vs_pool_settle();
 	return vs_error(r == CU_OK ? vs_sim_activate(vs_thread_device()) : r);
 }
 VS_ALIAS(cudaThreadSynchronize, cudaDeviceSynchronize);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/cuda_driver.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -41,18 +42,13 @@ VS_API int cudaGraphExecDestroy(struct vs_graph *exec)
 
 VS_API int cudaGraphLaunch(struct vs_graph *exec, void *stream)
 {
-	if (!exec)
-		return vs_error(CU_INVALID_VALUE);
-	vs_stream_work(stream);
-	vs_graph_launch(exec);
-	return CU_OK;
+	return vs_error(cuGraphLaunch(exec, stream));
 }
 VS_ALIAS(cudaGraphLaunch_ptsz, cudaGraphLaunch);
 
 VS_API int cudaGraphUpload(struct vs_graph *exec, void *stream)
 {
-	(void)stream;
-	return vs_error(exec ? CU_OK : CU_INVALID_VALUE);
+	return vs_error(cuGraphUpload(exec, stream));
 }
 VS_ALIAS(cudaGraphUpload_ptsz, cudaGraphUpload);
 
@@ -138,22 +134,29 @@ VS_API int cudaGraphRetainUserObject(struct vs_graph *graph, struct vs_user_obje
 	return vs_error(r);
 }
 
-/* cudaGraphMemAttributeType: allocation nodes are not simulated, so nothing is held for graphs. */
+VS_API int cudaGraphAddMemAllocNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
+                                    struct vs_alloc_node *params)
+{
+	return vs_error(cuGraphAddMemAllocNode(node, graph, dependencies, count, params));
+}
+
+VS_API int cudaGraphAddMemFreeNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
+                                   void *pointer)
+{
+	return vs_error(cuGraphAddMemFreeNode(node, graph, dependencies, count, (uint64_t)(uintptr_t)pointer));
+}
+
 VS_API int cudaDeviceGetGraphMemAttribute(int device, int attribute, void *value)
 {
-	int r = value && attribute >= 0 && attribute <= 3 ? vs_sim_check_device(device) : CU_INVALID_VALUE;
-
-	if (r == CU_OK)
-		*(uint64_t *)value = 0;
-	return vs_error(r);
+	return vs_error(cuDeviceGetGraphMemAttribute(device, attribute, value));
 }
 
 VS_API int cudaDeviceSetGraphMemAttribute(int device, int attribute, void *value)
 {
-	return vs_error(value && attribute >= 0 && attribute <= 3 ? vs_sim_check_device(device) : CU_INVALID_VALUE);
+	return vs_error(cuDeviceSetGraphMemAttribute(device, attribute, value));
 }
 
 VS_API int cudaDeviceGraphMemTrim(int device)
 {
-	return vs_error(vs_sim_check_device(device));
+	return vs_error(cuDeviceGraphMemTrim(device));
 }

@@ -24,7 +24,7 @@ VS_API int cudaMalloc(void **pointer, size_t size)
 	r = vs_books_malloc(vs_thread_device(), size, &address);
 	if (r == CU_OK)
 		*pointer = (void *)(uintptr_t)address;
-	return vs_error(r);
+	return vs_error(vs_sim_own(r, r == CU_OK ? address : 0));
 }
 
 static int release(void *pointer)
@@ -61,7 +61,7 @@ VS_API int cudaMallocManaged(void **pointer, size_t size, unsigned int flags)
 		r = vs_books_host_alloc(vs_thread_device(), size, true, &address);
 	if (r == CU_OK)
 		*pointer = (void *)(uintptr_t)address;
-	return vs_error(r);
+	return vs_error(vs_sim_own(r, r == CU_OK ? address : 0));
 }
 
 VS_API int cudaHostAlloc(void **pointer, size_t size, unsigned int flags)
@@ -82,7 +82,7 @@ VS_API int cudaHostAlloc(void **pointer, size_t size, unsigned int flags)
 	r = vs_books_host_alloc(vs_thread_device(), size, false, &address);
 	if (r == CU_OK)
 		*pointer = (void *)(uintptr_t)address;
-	return vs_error(r);
+	return vs_error(vs_sim_own(r, r == CU_OK ? address : 0));
 }
 
 VS_API int cudaMallocHost(void **pointer, size_t size)
@@ -104,7 +104,7 @@ VS_API int cudaHostRegister(void *pointer, size_t size, unsigned int flags)
 	(void)flags;
 	if (r == CU_OK)
 		r = vs_books_host_register(vs_thread_device(), (uint64_t)(uintptr_t)pointer, size);
-	return vs_error(r);
+	return vs_error(vs_sim_own(r, (uint64_t)(uintptr_t)pointer));
 }
 
 VS_API int cudaHostUnregister(void *pointer)

@@ -107,7 +107,7 @@ int vs_variable_address(uint64_t size, uint64_t *ret_address)
 	if (end - next < size) {
 		uint64_t chunk = size > 16 << 20 ? size : 16 << 20;
 
-		r = vs_books_foreign_open(vs_thread_device(), chunk, &next);
+		r = vs_books_code(vs_thread_device(), chunk, &next);
 		end = r == CU_OK ? next + chunk : next;
 	}
 	if (r == CU_OK) {

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "sim/pool.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -40,6 +41,7 @@ VS_ALIAS(cudaStreamQuery_ptsz, cudaStreamQuery);
 VS_API int cudaStreamSynchronize(void *stream)
 {
 	(void)stream;
+	vs_pool_settle();
 	return vs_error(vs_sim_check());
 }
 VS_ALIAS(cudaStreamSynchronize_ptsz, cudaStreamSynchronize);
@@ -171,6 +173,7 @@ VS_API int cudaEventQuery(struct vs_event *event)
 
 VS_API int cudaEventSynchronize(struct vs_event *event)
 {
+	vs_pool_settle();
 	return vs_error(event ? CU_OK : CU_INVALID_HANDLE);
 }
 

@@ -215,14 +215,11 @@ int vs_sim_check_device(int device)
 	return r;
 }
 
-int vs_sim_activate(int device)
+/* With the contexts' lock. */
+static int activate(int device)
 {
-	int r = vs_sim_check_device(device);
+	int r = CU_OK;
 
-	/* acquire: pairs with the release below, the context's bytes are on the books once it is seen */
-	if (r != CU_OK || atomic_load_explicit(&primaries[device].active, memory_order_acquire))
-		return r;
-	pthread_mutex_lock(&context_lock);
 	if (!primaries[device].active) {
 		r = vs_books_context(device, true);
 		if (r == CU_OK) {
@@ -230,7 +227,68 @@ int vs_sim_activate(int device)
 			atomic_store_explicit(&primaries[device].active, true, memory_order_release);
 		}
 	}
+	return r;
+}
+
+int vs_sim_activate(int device)
+{
+	int r = vs_sim_check_device(device);
+
+	/* acquire: pairs with the release above, the context's bytes are on the books once it is seen */
+	if (r != CU_OK || (atomic_load_explicit(&primaries[device].active, memory_order_acquire) &&
+	                   atomic_load_explicit(&primaries[device].implicit, memory_order_relaxed)))
+		return r;
+	pthread_mutex_lock(&context_lock);
+	r = activate(device);
+	if (r == CU_OK)
+		primaries[device].implicit = true;
 	pthread_mutex_unlock(&context_lock);
+	return r;
+}
+
+int vs_sim_retain(int device)
+{
+	int r = vs_sim_check_device(device);
+
+	if (r != CU_OK)
+		return r;
+	pthread_mutex_lock(&context_lock);
+	r = activate(device);
+	if (r == CU_OK)
+		primaries[device].retained++;
+	pthread_mutex_unlock(&context_lock);
+	return r;
+}
+
+static void deactivate(int device)
+{
+	if (!primaries[device].active)
+		return;
+	vs_books_context(device, false);
+	vs_books_reset(device);
+	primaries[device].active = false;
+	primaries[device].implicit = false;
+}
+
+int vs_sim_release(int device)
+{
+	int r = vs_sim_check_device(device);
+
+	if (r != CU_OK)
+		return r;
+	pthread_mutex_lock(&context_lock);
+	if (!primaries[device].retained)
+		r = CU_INVALID_CONTEXT;
+	else if (!--primaries[device].retained && !primaries[device].implicit)
+		deactivate(device);
+	pthread_mutex_unlock(&context_lock);
+	return r;
+}
+
+int vs_sim_own(int r, uint64_t address)
+{
+	if (r == CU_OK && address && vs_sim_contexts_made())
+		vs_books_own(address, thread_context ? thread_context->id : 0);
 	return r;
 }
 
@@ -242,11 +300,7 @@ int vs_sim_activate_current(void)
 void vs_sim_deactivate(int device)
 {
 	pthread_mutex_lock(&context_lock);
-	if (primaries[device].active) {
-		vs_books_context(device, false);
-		vs_books_reset(device);
-		primaries[device].active = false;
-	}
+	deactivate(device);
 	pthread_mutex_unlock(&context_lock);
 }
 

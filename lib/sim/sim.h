@@ -35,7 +35,10 @@ struct vs_sim {
 struct vs_context {
 	int device;
 	bool primary;
-	_Atomic bool active; /* its bytes are on the books */
+	_Atomic bool active;   /* its bytes are on the books */
+	_Atomic bool implicit; /* primary: by something else than cuDevicePrimaryCtxRetain, which nothing ends but a reset */
+	unsigned int retained; /* primary: how often */
+	uint32_t id;           /* of one that the job made; 0: primary */
 	unsigned int flags;
 };
 
@@ -57,6 +60,16 @@ int vs_sim_check_device(int device);
 /* ... and its primary context is on the books: what a first cudaMalloc does. */
 int vs_sim_activate(int device);
 int vs_sim_activate_current(void); /* ... of the calling thread's device */
+
+/* cuDevicePrimaryCtxRetain and its release, by which the context may go. */
+int vs_sim_retain(int device);
+int vs_sim_release(int device);
+
+/* Whether the job ever made a context (driver_device.c). */
+bool vs_sim_contexts_made(void);
+
+/* After an allocating call whose result is `r`: the thread's context has it. Returns `r`. */
+int vs_sim_own(int r, uint64_t address);
 
 bool vs_sim_is_active(int device);
 struct vs_context *vs_sim_primary(int device);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "sim/graph_memory.h"
 #include "sim/sim.h"
 
 /* Captures that run at the same time: one a thread in practice. */
@@ -157,6 +158,7 @@ void vs_graph_drop(struct vs_graph *graph)
 	pthread_mutex_unlock(&lock);
 	if (!last)
 		return;
+	vs_graph_memory_drop(graph);
 	for (size_t i = 0; i < graph->object_count; i++)
 		vs_user_object_drop(graph->objects[i], 1);
 	free(graph->objects);

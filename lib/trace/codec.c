@@ -286,7 +286,7 @@ static void decode_general(struct vs_codec *codec, uint8_t tag, struct vs_cursor
 	event->type = tag;
 	get_when(codec, payload, mask & (FIELD_ALL + 1), event);
 	if (mask & FIELD_MEMORY)
-		event->memory = (enum vramshim_memory)vs_cursor_limited(payload, VRAMSHIM_MEMORY_CODE);
+		event->memory = (enum vramshim_memory)vs_cursor_limited(payload, VRAMSHIM_MEMORY_GRAPHS);
 	if (mask & FIELD_DEVICE)
 		event->device = (int16_t)vs_unzigzag(vs_cursor_limited(payload, UINT16_MAX));
 	if (mask & FIELD_STACK)

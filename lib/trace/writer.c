@@ -187,7 +187,7 @@ void vs_log_append(struct vs_log *log, const struct vramshim_event *event)
 	uint8_t *end, tag;
 
 	if (!vs_writer_open_here(writer) || event->type < VRAMSHIM_TORCH_ALLOC || event->type > VRAMSHIM_EXIT ||
-	    (unsigned)event->memory > VRAMSHIM_MEMORY_CODE)
+	    (unsigned)event->memory > VRAMSHIM_MEMORY_GRAPHS)
 		return;
 	count(header, event);
 	if (__atomic_load_n(&header->first_lost, __ATOMIC_RELAXED) ||

@@ -97,7 +97,7 @@ class Ledger(unittest.TestCase):
         self.assertEqual(outside["unexplained_bytes"], unseen)
         self.assertEqual(outside["used_bytes"], held[0, "used"])
         self.assertEqual(outside["process_bytes"], held[0, "used"] - others)
-        # 1000000 and 223 bytes share a page, 8519680 take 5 pages, 5000000 take 3.
+        # 1000000 and 223 bytes share a page, 8519680 take 5 pages; the pool has 3 for 5000000.
         self.assertEqual(outside["rounding_bytes"], 9 * PAGE - 1000000 - 223 - 8519680 - 5000000)
         text = self.text()
         for words in ("NCCL 20.95 MiB", "cuBLAS 8.12 MiB", "cuDNN 4.77 MiB", "mine 223 B", "CUDA context 432.00 MiB",

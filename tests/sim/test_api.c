@@ -528,12 +528,12 @@ PASSES(what_is_not_simulated_says_so_once)
 
 	CHECK(!pipe(ends));
 	dup2(ends[1], STDERR_FILENO);
-	CHECK(CALL(cudaMallocArray, NULL, NULL, (size_t)1, (size_t)1, 0) == CU_NOT_SUPPORTED);
-	CHECK(CALL(cudaMallocArray, NULL, NULL, (size_t)1, (size_t)1, 0) == CU_NOT_SUPPORTED);
+	CHECK(CALL(cudaCreateTextureObject, NULL, NULL, NULL, NULL) == CU_NOT_SUPPORTED);
+	CHECK(CALL(cudaCreateTextureObject, NULL, NULL, NULL, NULL) == CU_NOT_SUPPORTED);
 	dup2(kept, STDERR_FILENO);
 	close(ends[1]);
 	n = read(ends[0], text, sizeof(text) - 1);
-	CHECK(n > 0 && !strcmp(text, "vramsim: not simulated: cudaMallocArray\n"));
+	CHECK(n > 0 && !strcmp(text, "vramsim: not simulated: cudaCreateTextureObject\n"));
 }
 
 static void touch(void)

@@ -41,7 +41,7 @@ static int effect(void *user, const struct vramshim_event *event)
 	case VRAMSHIM_MEMORY_ARRAY:
 	case VRAMSHIM_MEMORY_PHYSICAL:
 	case VRAMSHIM_MEMORY_HELD:
-	case VRAMSHIM_MEMORY_POOL:
+	case VRAMSHIM_MEMORY_GRAPHS:
 	case VRAMSHIM_MEMORY_CONTEXT:
 		if (event->device >= 0)
 			totals->bytes[event->device] += event->type == GOT ? event->size : -event->size;

@@ -45,6 +45,7 @@ static const char *memory_name(enum vramshim_memory memory)
 	    [VRAMSHIM_MEMORY_MAPPED] = "mapped",   [VRAMSHIM_MEMORY_RESERVED] = "reserved",
 	    [VRAMSHIM_MEMORY_FOREIGN] = "foreign", [VRAMSHIM_MEMORY_HELD] = "held",
 	    [VRAMSHIM_MEMORY_CONTEXT] = "context", [VRAMSHIM_MEMORY_CODE] = "code",
+	    [VRAMSHIM_MEMORY_GRAPHS] = "graphs",
 	};
 
 	return memory < sizeof(names) / sizeof(names[0]) && names[memory] ? names[memory] : "unknown";

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CUDA driver: graphs, as far as they have memory.
+ */
+#include "sim/cuda_driver.h"
+#include "sim/graph_memory.h"
+#include "sim/sim.h"
+#include "sim/stream.h"
+
+VS_API int cuGraphCreate(struct vs_graph **graph, unsigned int flags)
+{
+	return graph && !flags ? vs_graph_new(graph) : CU_INVALID_VALUE;
+}
+
+VS_API int cuGraphDestroy(struct vs_graph *graph)
+{
+	if (!graph)
+		return CU_INVALID_VALUE;
+	vs_graph_drop(graph);
+	return CU_OK;
+}
+VS_ALIAS(cuGraphExecDestroy, cuGraphDestroy);
+
+/* An executable graph is the graph held once more. */
+VS_API int cuGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *graph)
+{
+	if (!exec || !graph)
+		return CU_INVALID_VALUE;
+	vs_graph_hold(graph);
+	*exec = graph;
+	return CU_OK;
+}
+VS_ALIAS(cuGraphInstantiateWithParams, cuGraphInstantiateWithFlags);
+VS_ALIAS(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithFlags);
+
+VS_API int cuGraphLaunch(struct vs_graph *exec, void *stream)
+{
+	int r = exec ? vs_graph_memory_launch(exec) : CU_INVALID_VALUE;
+
+	if (r != CU_OK)
+		return r;
+	vs_stream_work(stream);
+	vs_graph_launch(exec);
+	return CU_OK;
+}
+VS_ALIAS(cuGraphLaunch_ptsz, cuGraphLaunch);
+
+VS_API int cuGraphUpload(struct vs_graph *exec, void *stream)
+{
+	(void)stream;
+	return exec ? vs_graph_memory_upload(exec) : CU_INVALID_VALUE;
+}
+VS_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
+
+/* The handles of nodes: distinct within the graph, never followed. */
+static int node_of(struct vs_graph *graph, void **node)
+{
+	*node = (char *)graph + 16 * ++graph->nodes;
+	return CU_OK;
+}
+
+VS_API int cuGraphAddMemAllocNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
+                                  struct vs_alloc_node *params)
+{
+	int device, r;
+
+	if (!node || !graph || !params || (count && !dependencies) ||
+	    params->pool.location.type != VS_LOCATION_DEVICE)
+		return CU_INVALID_VALUE;
+	device = params->pool.location.id;
+	r = vs_sim_activate(device);
+	if (r == CU_OK)
+		r = vs_graph_memory_node(graph, device, params->size, &params->address);
+	return r == CU_OK ? node_of(graph, node) : r;
+}
+
+VS_API int cuGraphAddMemFreeNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
+                                 uint64_t address)
+{
+	int r =
+	    node && graph && (dependencies || !count) ? vs_graph_memory_free_node(graph, address) : CU_INVALID_VALUE;
+
+	return r == CU_OK ? node_of(graph, node) : r;
+}
+
+/* CUgraphNodeParams: the type, then what it needs. */
+struct any_node {
+	int type;
+	int reserved[3];
+	struct vs_alloc_node allocation; /* of a free: its address is the first member */
+};
+
+VS_API int cuGraphAddNode_v2(void **node, struct vs_graph *graph, const void *dependencies, const void *edges,
+                             size_t count, struct any_node *params)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	(void)edges;
+	if (!params)
+		return CU_INVALID_VALUE;
+	if (params->type == 10) /* CU_GRAPH_NODE_TYPE_MEM_ALLOC */
+		return cuGraphAddMemAllocNode(node, graph, dependencies, count, &params->allocation);
+	if (params->type == 11) /* ..._MEM_FREE */
+		return cuGraphAddMemFreeNode(node, graph, dependencies, count, *(uint64_t *)&params->allocation);
+	return vs_unsupported(&said, __func__, CU_NOT_SUPPORTED);
+}
+
+VS_API int cuGraphAddNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
+                          struct any_node *params)
+{
+	return cuGraphAddNode_v2(node, graph, dependencies, NULL, count, params);
+}
+
+VS_API int cuDeviceGraphMemTrim(int device)
+{
+	int r = vs_sim_check_device(device);
+
+	if (r == CU_OK)
+		vs_graph_memory_trim(device);
+	return r;
+}
+
+VS_API int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value)
+{
+	int r = vs_sim_check_device(device);
+
+	return r == CU_OK ? vs_graph_memory_attribute(device, attribute, false, value) : r;
+}
+
+VS_API int cuDeviceSetGraphMemAttribute(int device, int attribute, void *value)
+{
+	int r = vs_sim_check_device(device);
+
+	return r == CU_OK ? vs_graph_memory_attribute(device, attribute, true, value) : r;
+}
+
+/* Multicast objects: a handle of nobody's bytes, to which memory is bound that is counted already. */
+struct multicast {
+	unsigned int devices;
+	size_t size;
+};
+
+VS_API int cuMulticastCreate(uint64_t *handle, const struct multicast *prop)
+{
+	int r = handle && prop && prop->devices ? vs_sim_check() : CU_INVALID_VALUE;
+
+	return r == CU_OK ? vs_books_create(-1, prop->size, handle) : r;
+}
+
+VS_API int cuMulticastAddDevice(uint64_t handle, int device)
+{
+	uint64_t size;
+	int on, r = vs_sim_check_device(device);
+
+	return r == CU_OK ? vs_books_handle(handle, &on, &size) : r;
+}
+
+VS_API int cuMulticastBindMem(uint64_t handle)
+{
+	uint64_t size;
+	int on;
+
+	return vs_books_handle(handle, &on, &size);
+}
+VS_ALIAS(cuMulticastBindAddr, cuMulticastBindMem);
+VS_ALIAS(cuMulticastUnbind, cuMulticastBindMem);
+
+VS_API int cuMulticastGetGranularity(size_t *granularity, const struct multicast *prop, int option)
+{
+	(void)option;
+	if (!granularity || !prop)
+		return CU_INVALID_VALUE;
+	*granularity = UINT64_C(2) << 20;
+	return CU_OK;
+}
