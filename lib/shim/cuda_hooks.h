@@ -25,6 +25,7 @@ struct vs_call {
 	struct vramshim_event event;
 	enum vs_entry entry;
 	int result;        /* the real call's, once it has returned */
+	void *object;      /* what the part before the call found, for the one after it */
 	uint32_t bookings; /* the thread's, when it came in */
 	bool outermost;
 	bool announced; /* the free is in the trace: by an outer call */

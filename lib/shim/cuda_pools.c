@@ -38,28 +38,40 @@ static struct vs_pool *find(struct vs_pools *pools, uint64_t handle)
 	return NULL;
 }
 
-/* Places are not used again, but for the same handle: of more than VS_MAX_POOLS, the later ones go by what is
- * allocated from them. */
+/* One that is free for another pool. NULL: there are VS_MAX_POOLS; this one then goes by what is allocated from it.
+ */
+static struct vs_pool *place(struct vs_pools *pools)
+{
+	uint32_t count = atomic_load(&pools->count);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (atomic_load(&pools->pools[i].state) == VS_POOL_NONE && !atomic_load(&pools->pools[i].readers))
+			return &pools->pools[i];
+	return count < VS_MAX_POOLS ? &pools->pools[count] : NULL;
+}
+
 static struct vs_pool *meet(struct vs_pools *pools, uint64_t handle, int device)
 {
 	struct vs_pool *pool = find(pools, handle);
-	uint32_t at;
 
+	if (pool)
+		return pool;
+	/* Two threads that meet a pool at once must not give it two places. Nothing is called in here. */
+	while (atomic_exchange(&pools->adding, true))
+		sched_yield();
+	pool = find(pools, handle);
 	if (!pool) {
-		at = atomic_fetch_add(&pools->count, 1);
-		if (at >= VS_MAX_POOLS) {
-			atomic_store(&pools->count, VS_MAX_POOLS);
-			return NULL;
+		pool = place(pools);
+		if (pool) {
+			atomic_store(&pool->held, UNKNOWN);
+			atomic_store(&pool->device, (int16_t)device);
+			atomic_store(&pool->handle, handle);
+			atomic_store(&pool->state, VS_POOL_LIVE);
+			if (pool == &pools->pools[atomic_load(&pools->count)])
+				atomic_fetch_add(&pools->count, 1);
 		}
-		pool = &pools->pools[at];
-		atomic_store(&pool->held, UNKNOWN);
-		atomic_store(&pool->device, (int16_t)device);
-		atomic_store(&pool->handle, handle);
-	} else if (!atomic_load(&pool->live)) {
-		atomic_store(&pool->held, UNKNOWN);
-		atomic_store(&pool->device, (int16_t)device);
 	}
-	atomic_store(&pool->live, 1);
+	atomic_store(&pools->adding, false);
 	return pool;
 }
 
@@ -105,12 +117,13 @@ static void sample(const struct vs_call *call, const struct source *source, _Ato
 
 static void sample_pool(const struct vs_call *call, struct vs_pool *pool)
 {
-	struct source source = {atomic_load(&pool->handle), atomic_load(&pool->device), false};
-
 	/* Sequentially consistent, like the pair in vs_call_pool_ends(): either it sees us, or we see it. */
 	atomic_fetch_add(&pool->readers, 1);
-	if (atomic_load(&pool->live))
+	if (atomic_load(&pool->state) == VS_POOL_LIVE) {
+		struct source source = {atomic_load(&pool->handle), atomic_load(&pool->device), false};
+
 		sample(call, &source, &pool->held);
+	}
 	atomic_fetch_sub(&pool->readers, 1);
 }
 
@@ -120,7 +133,7 @@ void vs_call_pools_changed(struct vs_call *call)
 	uint32_t count = process ? atomic_load_explicit(&process->pools.count, memory_order_acquire) : 0;
 
 	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
-		if (atomic_load_explicit(&process->pools.pools[i].live, memory_order_relaxed))
+		if (atomic_load_explicit(&process->pools.pools[i].state, memory_order_relaxed) == VS_POOL_LIVE)
 			sample_pool(call, &process->pools.pools[i]);
 }
 
@@ -137,7 +150,7 @@ void vs_pools_forget(struct vs_pools *pools, int device)
 
 	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
 		if (atomic_load(&pools->pools[i].device) == device)
-			atomic_store(&pools->pools[i].live, 0);
+			atomic_store(&pools->pools[i].held, 0);
 	atomic_store(&pools->graphs_held[device], 0);
 }
 
@@ -222,37 +235,41 @@ void vs_call_pool_imported(struct vs_call *call, uint64_t pool)
 /* How long the end of a pool waits for one of our own questions, which takes a microsecond: 2^20 turns are never. */
 enum { MOST_TURNS = 1 << 20 };
 
+/* Its last word, and its end, before the handle can be given to another pool. */
 void vs_call_pool_ends(struct vs_call *call, uint64_t handle)
 {
 	struct vs_process *process = vs_process_peek();
 	struct vs_pool *pool = process && handle ? find(&process->pools, handle) : NULL;
 
-	if (!pool || !atomic_load(&pool->live))
+	if (!pool || atomic_load(&pool->state) != VS_POOL_LIVE)
 		return;
 	sample_pool(call, pool);
-	/* So that the call itself tells whether the pool was known to us. */
-	call->event.handle = handle;
-	atomic_store(&pool->live, 0);
+	atomic_store(&pool->state, VS_POOL_ENDS);
+	atomic_store(&pool->handle, 0);
 	for (int turns = 0; atomic_load(&pool->readers) && turns < MOST_TURNS; turns++)
 		sched_yield();
-}
-
-void vs_call_pool_ended(struct vs_call *call, uint64_t handle)
-{
-	struct vs_process *process = vs_process_peek();
-	struct vs_pool *pool = process && handle ? find(&process->pools, handle) : NULL;
-
-	if (!pool || call->event.handle != handle)
-		return;
-	if (call->result) {
-		atomic_store(&pool->live, 1);
-		return;
-	}
+	call->object = pool;
 	call->event = (struct vramshim_event){.type = VRAMSHIM_CUDA_FREE,
 	                                      .memory = VRAMSHIM_MEMORY_HELD,
 	                                      .device = atomic_load(&pool->device),
 	                                      .address = handle};
 	vs_call_record(call);
+}
+
+void vs_call_pool_ended(struct vs_call *call, uint64_t handle)
+{
+	struct vs_pools *pools = pools_get();
+	struct vs_pool *pool = call->object;
+
+	if (!pool || !pools)
+		return;
+	atomic_store(&pool->state, VS_POOL_NONE);
+	if (!call->result)
+		return;
+	/* It is still there. */
+	pool = meet(pools, handle, atomic_load(&pool->device));
+	if (pool)
+		sample_pool(call, pool);
 }
 
 void vs_call_graph_node(struct vs_call *call, const struct vs_cuda_alloc_node *node)

@@ -16,18 +16,21 @@ struct vs_call;
 #define VS_MAX_POOLS 256
 
 /* A pool that was seen. The job may destroy it at any time that no call of its own is in it, so ours must not be in
- * it either: whoever asks counts itself as a reader first, and looks at `live` then. */
+ * it either: whoever asks counts itself as a reader first, and looks at the state then. */
 struct vs_pool {
 	_Atomic uint64_t handle;
 	_Atomic uint64_t held; /* bytes, as last recorded */
 	_Atomic uint32_t readers;
-	_Atomic uint32_t live;
+	_Atomic uint32_t state; /* VS_POOL_* */
 	_Atomic int16_t device; /* -1: host memory */
 };
 
+enum { VS_POOL_NONE, VS_POOL_LIVE, VS_POOL_ENDS };
+
 struct vs_pools { /* of a process; all zero to begin with */
 	struct vs_pool pools[VS_MAX_POOLS];
-	_Atomic uint32_t count;
+	_Atomic uint32_t count; /* places ever used */
+	_Atomic bool adding;
 	_Atomic uint64_t graph_devices; /* bit n: graphs may have memory on device n */
 	_Atomic uint64_t graphs_held[64];
 };

@@ -85,7 +85,7 @@ static void shrink(struct vs_pool *pool, uint64_t keep)
 			release(pool, i);
 }
 
-/* A destroyed pool with nothing in use any more is gone. */
+/* A destroyed pool goes, with all that it has, once nothing of it is in use (cuMemPoolDestroy). */
 static void bury(struct vs_pool *pool)
 {
 	struct vs_pool **link = &pools;
@@ -106,7 +106,7 @@ bool vs_pools_squeeze(int device)
 	uint64_t before = vs_books.cards[device].used;
 
 	for (struct vs_pool *pool = pools; pool; pool = pool->next)
-		if (pool->device == device)
+		if (pool->device == device && !pool->ended)
 			shrink(pool, 0);
 	return vs_books.cards[device].used != before;
 }
@@ -396,7 +396,8 @@ void vs_pool_settle(void)
 		return;
 	pthread_mutex_lock(&vs_books.lock);
 	for (struct vs_pool *pool = pools; pool; pool = pool->next)
-		shrink(pool, pool->threshold);
+		if (!pool->ended)
+			shrink(pool, pool->threshold);
 	pthread_mutex_unlock(&vs_books.lock);
 }
 
