@@ -20,6 +20,7 @@ struct vs_piece_state {
 	uint32_t pending;            /* frees of which it is not known yet whether they will be refused */
 	bool used;                   /* this place is */
 	bool shown;                  /* the world has been told that it is alive */
+	bool replaced;               /* another one has its key; what refers to it is not settled */
 };
 
 /* The latest free of a thread, until the thread does something else: a refusal comes next or not at all. */
@@ -127,7 +128,8 @@ static void remove_if_done(struct vs_resolver *resolver, uint32_t index)
 
 	if (is_alive(piece) || piece->pending || piece->links)
 		return;
-	vs_u64map_take(&resolver->map, key_of(piece->event.memory, piece->event.address), &unused);
+	if (!piece->replaced)
+		vs_u64map_take(&resolver->map, key_of(piece->event.memory, piece->event.address), &unused);
 	piece->used = false;
 	resolver->unused[resolver->unused_count++] = index;
 	if (holder != NONE) {
@@ -166,16 +168,10 @@ static uint32_t add(struct run *run, const struct vramshim_event *event, uint32_
 	uint32_t index = find(resolver, event->memory, event->address);
 
 	if (index != NONE) {
-		/* Its free was lost, or is not settled: in any case that is another allocation. */
-		struct vs_piece_state *old = &resolver->pieces[index];
-
+		/* Its free was lost, or is not settled, or that of the last mapping is not: in any case that is
+		 * another allocation. */
 		drop(run, index);
-		if (old->used) { /* pending, or with links */
-			old->pending = 0;
-			remove_if_done(resolver, index);
-		}
-		if (old->used)
-			return NONE; /* a handle that is mapped is given out again: damage */
+		resolver->pieces[index].replaced = resolver->pieces[index].used;
 	}
 	if (resolver->unused_count) {
 		index = resolver->unused[resolver->unused_count - 1];
@@ -235,7 +231,7 @@ static void settle(struct run *run, struct vs_attempt *attempt, bool refused)
 			continue;
 		if (piece->pending)
 			piece->pending--;
-		if (refused) {
+		if (refused && !piece->replaced) {
 			piece->refs++;
 			update(run, attempt->pieces[i]);
 		}

@@ -161,6 +161,15 @@ static void test_physical(void **state)
 	    {GAVE, VRAMSHIM_MEMORY_MAPPED, 0x100000, 400, 0, -1, 1, {0, 200}},
 	    {GAVE, VRAMSHIM_MEMORY_PHYSICAL, 0x10, 0, 0, -1, 1, {0, 0}},
 	    {GAVE, VRAMSHIM_MEMORY_RESERVED, 0x100000, 1000, 0, -1, 1, {0, 0}},
+	    /* The last unmap frees the handle, which another thread is given at once. */
+	    {GOT, VRAMSHIM_MEMORY_PHYSICAL, 0x40, 60, 0, 0, 1, {60, 0}},
+	    {GOT, VRAMSHIM_MEMORY_MAPPED, 0x200000, 60, 0x40, 0, 1, {60, 0}},
+	    {GAVE, VRAMSHIM_MEMORY_PHYSICAL, 0x40, 0, 0, -1, 1, {60, 0}},
+	    {GAVE, VRAMSHIM_MEMORY_MAPPED, 0x200000, 60, 0, -1, 1, {0, 0}},
+	    {GOT, VRAMSHIM_MEMORY_PHYSICAL, 0x40, 70, 0, 1, 2, {0, 70}},
+	    {GAVE, VRAMSHIM_MEMORY_PHYSICAL, 0x40, 0, 0, -1, 1, {0, 0}},
+	    {GOT, VRAMSHIM_MEMORY_RESERVED, 0x300000, 10, 0, 0, 2, {0, 0}},
+	    {GAVE, VRAMSHIM_MEMORY_RESERVED, 0x300000, 10, 0, -1, 1, {0, 0}},
 	    /* Host memory, and what another process made. */
 	    {GOT, VRAMSHIM_MEMORY_PHYSICAL, 0x20, 300, 0, -1, 1, {0, 0}},
 	    {GOT, VRAMSHIM_MEMORY_PHYSICAL, 0x30, 0, 0, -1, 1, {0, 0}},
