@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Runs things for gpu-check: each in a session of its own with a limit, so that nothing that hangs eats the whole
 time, and nothing that a job leaves behind goes on."""
+
 import json
 import os
 import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+MIB, GIB = 1 << 20, 1 << 30
 
 
 class CouldNot(Exception):
@@ -79,7 +80,9 @@ class Bench:
             process.wait()
         seconds = time.monotonic() - started
         texts = [path.read_text(errors="replace") for path in (out_path, err_path)]
-        self.commands.append({"command": [str(word) for word in command], "status": status, "seconds": round(seconds, 2)})
+        self.commands.append(
+            {"command": [str(word) for word in command], "status": status, "seconds": round(seconds, 2)}
+        )
         if late:
             raise CouldNot(f"still running after {limit:.0f} s: {' '.join(texts[1].split())[-200:]}")
         return Ran(status, seconds, *texts, None, None)
@@ -140,5 +143,7 @@ def worked(ran):
     return ran.told
 
 
-def python_of(given):
-    return given or sys.executable
+def size(number):
+    if number is None:
+        return "?"
+    return f"{number / GIB:.2f} GiB" if abs(number) >= GIB else f"{number / MIB:.2f} MiB"

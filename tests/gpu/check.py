@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The programme of scripts/gpu-check, which says what this is: parts with a limit each, one line a check, one JSON."""
+
 import argparse
 import json
 import pathlib
@@ -9,23 +10,24 @@ import tempfile
 import time
 import traceback
 
-import checks
+import check_driver
+import check_jobs
 from bench import Bench, CouldNot
 
 SECONDS = 460  # of all parts together, so that the whole stays below 8 minutes
 PARTS = [  # in order of what is missed most when time runs out; the second column: part of --short
-    ("machine", checks.machine, True),
-    ("driver", checks.booked_once, True),
-    ("simulation", checks.driver_model, True),
-    ("training", checks.pair, True),
-    ("account", checks.ledger, True),
-    ("dry run", checks.dry_step, False),
-    ("killed", checks.killed, True),
-    ("out of memory", checks.out_of_memory, True),
-    ("expandable", checks.expandable, False),
-    ("libraries", checks.mixed, False),
-    ("graphs", checks.graphs, False),
-    ("async pool", checks.asynchronous, False),
+    ("machine", check_driver.machine, True),
+    ("driver", check_driver.booked_once, True),
+    ("simulation", check_driver.driver_model, True),
+    ("training", check_jobs.pair, True),
+    ("account", check_jobs.ledger, True),
+    ("dry run", check_jobs.dry_step, False),
+    ("killed", check_jobs.killed, True),
+    ("out of memory", check_jobs.out_of_memory, True),
+    ("expandable", check_jobs.expandable, False),
+    ("libraries", check_jobs.mixed, False),
+    ("graphs", check_jobs.graphs, False),
+    ("async pool", check_jobs.asynchronous, False),
 ]
 WORDS = {True: "ok", False: "differs", None: "could not"}
 
@@ -104,7 +106,10 @@ def main():
     if not options.keep:
         shutil.rmtree(folder, ignore_errors=True)
     ok, differ, could_not = (lines.count(word) for word in ("ok", "differs", "could not"))
-    print(f"{ok} ok, {differ} differ, {could_not} could not; {time.monotonic() - started + options.spent:.0f} s", flush=True)
+    print(
+        f"{ok} ok, {differ} differ, {could_not} could not; {time.monotonic() - started + options.spent:.0f} s",
+        flush=True,
+    )
     if options.counts:
         options.counts.write_text(f"{ok} {differ + could_not} 0\n")
     if "card" not in found:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What CUDA's driver does with memory, asked call by call without PyTorch: driver.py OUT. Sizes of what the card loses,
-addresses, the context, virtual memory, pools, and what the questions themselves cost. Each allocation is listed, so that
-a recording can be held against the list; each part that fails says so and the others go on."""
+"""What CUDA's driver does with memory, asked call by call without PyTorch: driver.py OUT. Sizes of what the card
+loses, addresses, the context, virtual memory, pools, and what the questions themselves cost. Each allocation is listed,
+so that a recording can be held against the list; each part that fails says so and the others go on."""
+
 import ctypes
 import json
 import os

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Training jobs for gpu-check, made of torch alone: job.py NAME OUT. OUT gets what PyTorch itself counted, as JSON, at
 every instant that is logged, so that a job which dies leaves it too. The sizes suit any card of 8 GiB or more."""
+
 import ctypes
 import importlib.util
 import json
@@ -152,7 +153,9 @@ def graphs(log):
     for _ in range(3):
         graph.replay()
         losses.append(loss.item().hex())
-    log("end", losses=losses, checksum=[int(p.grad.view(torch.int32).to(torch.int64).sum()) for p in model.parameters()])
+    log(
+        "end", losses=losses, checksum=[int(p.grad.view(torch.int32).to(torch.int64).sum()) for p in model.parameters()]
+    )
 
 
 def endless(log):
@@ -196,7 +199,9 @@ def describe(log):
         cuda=torch.version.cuda,
         cudnn=told(torch.backends.cudnn.version),
         nccl=told(torch.cuda.nccl.version),
-        settings=told(lambda: torch.cuda.memory.memory_snapshot() and torch._C._cuda_memorySnapshot(None)["allocator_settings"]),
+        settings=told(
+            lambda: torch.cuda.memory.memory_snapshot() and torch._C._cuda_memorySnapshot(None)["allocator_settings"]
+        ),
         python=sys.version,
         name=properties.name,
         capability=[properties.major, properties.minor],

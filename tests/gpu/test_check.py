@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""That gpu-check itself can be trusted: hangs and crashes end in a line, and what is wrong is seen. Needs no PyTorch."""
+"""That gpu-check itself can be trusted: hangs and crashes end in a line, what is wrong is seen. Needs no PyTorch."""
 
 import contextlib
 import io
@@ -12,7 +12,8 @@ import types
 import unittest
 
 import check
-import checks
+import check_driver
+import check_jobs
 from bench import Bench, CouldNot, Ran, worked
 
 
@@ -20,7 +21,9 @@ class Limits(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.bench = Bench(pathlib.Path("/nowhere"), pathlib.Path(folder.name), sys.executable, None, time.monotonic() + 60)
+        self.bench = Bench(
+            pathlib.Path("/nowhere"), pathlib.Path(folder.name), sys.executable, None, time.monotonic() + 60
+        )
 
     def test_hang(self):
         """What ignores signals and leaves children behind is gone at its limit, with the children."""
@@ -92,13 +95,22 @@ class Sees(unittest.TestCase):
     WAYS = {"symbol": [0x20000, 7], "dlsym": [0x30000, 8]}
 
     def booked(self, events, plain=None):
-        told = {"calls": self.CALLS, "gateways": self.WAYS, "sizes": {"rows": [1]}, "small": {}, "virtual": {}, "pool": {}}
+        told = {
+            "calls": self.CALLS,
+            "gateways": self.WAYS,
+            "sizes": {"rows": [1]},
+            "small": {},
+            "virtual": {},
+            "pool": {},
+        }
         ways = [event(type, "device", *place) for type in ("cuda-alloc", "cuda-free") for place in self.WAYS.values()]
         bench = types.SimpleNamespace(
-            script=lambda name, record=False, limit=0: Ran(0, 1, "", "", "run" if record else None, {**told, **(plain or {})} if not record else told),
+            script=lambda name, record=False, limit=0: Ran(
+                0, 1, "", "", "run" if record else None, {**told, **(plain or {})} if not record else told
+            ),
             events=lambda run: {"events": events + ways},
         )
-        return {name: holds for name, holds, _ in checks.booked_once(bench, {})}
+        return {name: holds for name, holds, _ in check_driver.booked_once(bench, {})}
 
     def test_right(self):
         self.assertEqual(set(self.booked(self.EVENTS).values()), {True})
@@ -122,7 +134,7 @@ class Sees(unittest.TestCase):
             "peak": {"allocated_bytes": 5, "tags": {"weights": numbers["tags"]}},
         }
         told = {"max_allocated": 5, "max_reserved": 6, "stats": {"allocation.all.allocated": 9}}
-        return checks.recording(told, None, device)
+        return check_jobs.recording(told, None, device)
 
     def test_recording(self):
         self.assertTrue(self.recording()[0])

@@ -25,7 +25,16 @@ class Ledger(unittest.TestCase):
         self.run_folder = pathlib.Path(self.folder.name) / "run"
 
     def start(self, *commands, gpu="A100-40", **variables):
-        command = [BUILD / "tools" / "vramrun", "--force", "-o", self.run_folder, "--simulate", gpu, "--", FOLDER / "ledger_job"]
+        command = [
+            BUILD / "tools" / "vramrun",
+            "--force",
+            "-o",
+            self.run_folder,
+            "--simulate",
+            gpu,
+            "--",
+            FOLDER / "ledger_job",
+        ]
         return subprocess.Popen(
             [*command, FOLDER, *commands],
             env={**os.environ, **{name: str(value) for name, value in variables.items()}},
@@ -47,7 +56,9 @@ class Ledger(unittest.TestCase):
         return held
 
     def report(self):
-        done = subprocess.run([BUILD / "tools" / "vramreport", "--json", self.run_folder], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [BUILD / "tools" / "vramreport", "--json", self.run_folder], capture_output=True, text=True, timeout=60
+        )
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         processes = json.loads(done.stdout)["processes"]
         for process in processes:
@@ -86,8 +97,8 @@ class Ledger(unittest.TestCase):
     def test_each_on_its_line(self):
         others, unseen = 3000 * MIB + 12345, 77 * MIB + 1
         held, outside = self.outside(
-            "nccl:m:1000000", f"nccl:v:{20 * MIB}", "cublas:d:8519680", "cudnn_ops:a:5000000", "mine:m:123", "mine:g:50000000",
-            "mine:h:60000000", f"c10_cuda:m:{20 * MIB}", "sleep:100", "mine:m:100",
+            "nccl:m:1000000", f"nccl:v:{20 * MIB}", "cublas:d:8519680", "cudnn_ops:a:5000000", "mine:m:123",
+            "mine:g:50000000", "mine:h:60000000", f"c10_cuda:m:{20 * MIB}", "sleep:100", "mine:m:100",
             VRAMSIM_OTHERS=others, VRAMSIM_UNSEEN=unseen)  # fmt: skip
         by_library = {"nccl": 1000000 + 20 * MIB, "cublas": 8519680, "cudnn": 5000000, "mine": 223}
         self.assertEqual(outside["by_library"], by_library)
@@ -124,7 +135,9 @@ class Ledger(unittest.TestCase):
             commands = [f"random:{seed}:3000"]
             for device in 0, 1:
                 commands += [f"device:{device}", "mine:m:200000000", "sleep:50", "mine:m:1"]
-            process = self.start(*commands, gpu="A100-40:2", VRAMSIM_OTHERS=f"{seed * MIB},5", VRAMSIM_UNSEEN=f"7,{seed}")
+            process = self.start(
+                *commands, gpu="A100-40:2", VRAMSIM_OTHERS=f"{seed * MIB},5", VRAMSIM_UNSEEN=f"7,{seed}"
+            )
             held = self.finish(process)
             ((devices),) = [process["devices"] for process in self.report()]
             self.assertEqual([device["index"] for device in devices], [0, 1])
@@ -153,7 +166,9 @@ class Ledger(unittest.TestCase):
         share = {"VRAMSIM_SHARE": pathlib.Path(self.folder.name) / "share"}
         first = self.start("nccl:m:300000000", "wait", gpu="A100-40:2", CUDA_VISIBLE_DEVICES="1", **share)
         self.assertEqual(first.stdout.readline(), "waiting\n")
-        second = self.start("device:1", "cublas:m:100000000", "sleep:100", "cublas:m:100000000", gpu="A100-40:2", **share)
+        second = self.start(
+            "device:1", "cublas:m:100000000", "sleep:100", "cublas:m:100000000", gpu="A100-40:2", **share
+        )
         self.finish(second)
         first.stdin.write("\n")
         held = self.finish(first)
@@ -214,7 +229,9 @@ class Ledger(unittest.TestCase):
         for text in "x", "1,x", "1;2", "-1", "1" * 18, ",", "1,,2":
             process = self.start("nccl:m:1", VRAMSIM_OTHERS=text)
             _, err = process.communicate(timeout=60)
-            self.assertEqual((process.returncode, err), (0, "vramsim: ignored, not bytes for each card: VRAMSIM_OTHERS\n"))
+            self.assertEqual(
+                (process.returncode, err), (0, "vramsim: ignored, not bytes for each card: VRAMSIM_OTHERS\n")
+            )
 
 
 if __name__ == "__main__":
