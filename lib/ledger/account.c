@@ -124,6 +124,8 @@ void vs_accounts_cuda(struct vs_accounts *accounts, const struct vs_point *now, 
 static void settle(struct vs_account *account, const struct vs_point *now, const struct vs_holdings *holdings)
 {
 	account->sample.sequence = now->sequence;
+	account->sample.step = now->step;
+	account->sample.phase = now->phase;
 	account->allocated = now->allocated;
 	account->reserved = now->reserved;
 	fill(account, account->sample.context, holdings);

@@ -25,8 +25,8 @@ static _Atomic int captures;
 static struct {
 	_Atomic bool due;
 	_Atomic uint64_t next_ns;           /* not before */
-	_Atomic uint64_t cost_ns;           /* of the last sample */
 	_Atomic uint64_t next_neighbour_ns; /* likewise */
+	_Atomic uint64_t cost_ns;           /* of the last sample */
 } pace[VS_MAX_DEVICES];
 
 void vs_sample_call_begins(void)

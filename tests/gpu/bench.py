@@ -91,10 +91,12 @@ class Bench:
         """What stands before the command; its variables; the folder of the recording."""
         run = self.folder / f"run{self.number + 1}"
         vramrun = [self.build / "tools" / "vramrun", "-o", run]
+        card = {"CUDA_VISIBLE_DEVICES": "0"}  # there is one, whatever number the real one has
         if dry:
-            return [*vramrun, *self.dry, "--"], {}, run
+            return [*vramrun, *self.dry, "--"], card, run
         if self.simulate:
-            return [*vramrun, "--simulate", self.simulate, "--"], {} if record else {"VRAMSHIM_DISABLE": "1"}, run
+            unrecorded = {} if record else {"VRAMSHIM_DISABLE": "1"}
+            return [*vramrun, "--simulate", self.simulate, "--"], {**card, **unrecorded}, run
         return ([*vramrun, "--"], {}, run) if record else ([], {}, None)
 
     def script(self, script, *arguments, record=False, dry=False, limit=60, environment=None, until=None):

@@ -110,12 +110,21 @@ def strip(told):
     return re.sub(r'"address_low": \d+', "", text)
 
 
+def context_bytes(told):
+    """By NVML, or, with whatever else is on the card, what is gone from it."""
+    own = told["context"]["nvml_after"]["own"]
+    return told["context"]["total"] - told["context"]["free_after"] if own is None else own
+
+
 def driver_model(bench, found):
     """The simulated card against the driver, question by question."""
     if "driver_plain" not in found:
         raise CouldNot("the driver did not answer")
     real, dry = found["driver_plain"], worked(bench.script("driver.py", dry=True, limit=60))
     found["driver_dry"] = dry
+    for told in (real, dry):
+        if "error" in told["context"]:
+            raise CouldNot(told["context"]["error"])
     rows = []
     for name, key in (
         ("addresses of cudaMalloc", "addresses"),
@@ -132,11 +141,9 @@ def driver_model(bench, found):
         alike = strip(real.get(name)) == strip(dry.get(name))
         rows.append((f"bytes of {name} memory", alike, "as the simulated card has them" if alike else "see the JSON"))
     told = real["context"]
-    own, used = told["nvml_after"]["own"], told["total"] - told["free_after"]
-    assumed = dry["context"]["total"] - dry["context"]["free_after"]
-    known = own if own is not None else used
+    known, assumed = context_bytes(real), context_bytes(dry)
+    source = "used of the card" if told["nvml_after"]["own"] is None else "by NVML"
     close = abs(known - assumed) <= 64 * MIB
-    source = "by NVML" if own is not None else "used of the card"
     rows.append(("size of a context", close, f"{size(known)} {source}, assumed {size(assumed)}"))
     cost = real.get("costs", {})
     if "mem_get_info_s" in cost:

@@ -277,5 +277,7 @@ def out_of_memory(bench, found):
     if said and answer["free_bytes"] is not None:
         unit = {"K": 1 << 10, "M": MIB, "G": GIB}[said.group(2)]
         near = abs(float(said.group(1)) * unit - answer["free_bytes"]) < 0.006 * unit  # the text has two decimals
-        rows.append(("free bytes", near, f"{size(answer['free_bytes'])}, PyTorch says {said.group(1)} {said.group(2)}iB"))
+        rows.append(
+            ("free bytes", near, f"{size(answer['free_bytes'])}, PyTorch says {said.group(1)} {said.group(2)}iB")
+        )
     return rows
