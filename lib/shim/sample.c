@@ -15,6 +15,7 @@
 /* A sample may take a hundredth of the time. Asking who holds what is dearer (it opens files), and holds up a job
  * that waits for memory: a thousandth. */
 enum { SAMPLE_SHARE = 100, NEIGHBOUR_SHARE = 1000 };
+#define RETRY_NS 1000000 /* after an instant at which the driver could not be asked */
 
 /* Begun calls in the upper half, those not ended in the lower: a value that did not change while the driver was asked
  * says that no other thread changed anything. */
@@ -67,6 +68,7 @@ static void sample(struct vs_process *process, int device)
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	uint64_t before = atomic_load(&calls), started = now_ns(), asked, cost;
 
+	atomic_store_explicit(&pace[device].next_ns, started + RETRY_NS, memory_order_relaxed);
 	if (vs_thread.partial || (uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
 		return;
 	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
