@@ -68,8 +68,10 @@ static void sample(struct vs_process *process, int device)
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	uint64_t before = atomic_load(&calls), started = now_ns(), asked, cost;
 
+	if (vs_thread.partial) /* the same call's next event is a better instant */
+		return;
 	atomic_store_explicit(&pace[device].next_ns, started + RETRY_NS, memory_order_relaxed);
-	if (vs_thread.partial || (uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
+	if ((uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
 		return;
 	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
 		return;
