@@ -28,6 +28,11 @@ def build(job):
     torch.set_default_dtype(torch.float32)
     if job["checkpointing"] == "full":
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if job.get("lora"):
+        import peft
+
+        adapters = peft.LoraConfig(task_type="CAUSAL_LM", r=job["lora"], target_modules=["q_proj", "v_proj"])
+        model = peft.get_peft_model(model, adapters)
     return model.train()
 
 

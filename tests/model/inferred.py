@@ -34,6 +34,7 @@ JOBS = [
     job("gpt2", "bf16", "sdpa", "none", "adamw"),
     job("bert", "amp", "sdpa", "none", "adamw"),
     job("vit", "fp32", "sdpa", "none", "sgd"),
+    dict(job("llama-gqa", "bf16", "sdpa", "none", "adamw"), lora=16),
 ]
 # Flags of compare that say no more than a run's own command line often does.
 SAID = ("batch", "seq")
@@ -49,9 +50,10 @@ def wrong(answer, job):
     """What is not as it was run, in words. A size whose tensors come out as the same blocks is as good."""
     model, found = answer["model"], []
     for key in ("precision", "optimizer", "checkpointing", "attention"):
-        # SDPA's kernels and SGD without momentum leave no name of their own.
         if model[key] != job[key]:
             found.append(f"{key} {model[key]} instead of {job[key]}")
+    if model["lora_rank"] != job.get("lora", 0):
+        found.append(f"adapters of rank {model['lora_rank']} instead of {job.get('lora', 0)}")
     config = grid_jobs.MODELS[job["model"]]
     if job["model"] in NO_SHAPE:
         return found

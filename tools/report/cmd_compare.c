@@ -160,6 +160,9 @@ static void print_inferred(const struct vs_request *r, const struct comparison *
 	       c->inferred.dtype.basis ? c->inferred.dtype.basis : "recorded");
 	if (r->shaped)
 		print_sizes(r, c);
+	if (c->inferred.adapters)
+		printf("  LoRA of rank %u (inferred) on %llu matrices a layer, taken for %s\n", r->job.lora_rank,
+		       (unsigned long long)c->inferred.facts.lora_modules, r->lora_targets);
 	printf("  precision %s%s, optimizer %s%s, checkpointing %s%s", vs_precision_names[r->job.precision],
 	       c->inferred.precision ? " (inferred)" : "", vs_optimizer_names[r->job.optimizer],
 	       c->inferred.optimizer ? " (inferred)" : "", vs_checkpointing_names[r->job.checkpointing],
@@ -255,6 +258,7 @@ static void model_json(struct vs_json *json, const struct vs_request *r, const s
 	vs_json_string(json, "optimizer", vs_optimizer_names[r->job.optimizer]);
 	vs_json_string(json, "checkpointing", vs_checkpointing_names[r->job.checkpointing]);
 	vs_json_string(json, "attention", vs_attention_names[r->job.attention]);
+	vs_json_unsigned(json, "lora_rank", r->job.lora_rank);
 	vs_json_unsigned(json, "batch", r->job.batch);
 	vs_json_unsigned(json, "seq", r->job.seq);
 	if (r->shaped) {
@@ -271,6 +275,7 @@ static void model_json(struct vs_json *json, const struct vs_request *r, const s
 	vs_json_bool(json, "optimizer", c->inferred.optimizer);
 	vs_json_bool(json, "checkpointing", c->inferred.checkpointing);
 	vs_json_bool(json, "attention", c->inferred.attention);
+	vs_json_bool(json, "adapters", c->inferred.adapters);
 	vs_json_bool(json, "sizes_assumed", c->inferred.assumed);
 	size_or_null(json, "layers", c->inferred.facts.layers, c->inferred.facts.layers > 0);
 	size_or_null(json, "hidden", c->inferred.facts.hidden, c->inferred.facts.hidden > 0);

@@ -38,17 +38,20 @@ static enum vs_optimizer optimizer_of(double bytes, unsigned element)
 static void infer_regime(struct vs_request *r, const struct vs_option *options, size_t count,
                          const struct vs_device_summary *device, struct vs_inferred *c)
 {
-	double per = (double)optimizer_bytes(device) / (double)(c->count ? c->count : 1);
+	/* Of adapters, the states are fp32's. */
+	uint64_t trained = c->facts.adapters ? c->facts.adapter_bytes / 4 : c->count;
+	double per = (double)optimizer_bytes(device) / (double)(trained ? trained : 1);
 	const struct vs_inference *f = &c->facts;
 
 	c->precision = !vs_option_given(options, count, "--precision");
 	if (c->precision && c->dtype.bytes >= 4)
 		r->precision = f->autocast ? VS_PRECISION_AMP : VS_PRECISION_FP32;
 	else if (c->precision)
-		r->precision = per > 9 ? VS_PRECISION_MASTER16 : VS_PRECISION_PURE16;
+		r->precision = per > 9 && !c->facts.adapters ? VS_PRECISION_MASTER16 : VS_PRECISION_PURE16;
 	c->optimizer = !vs_option_given(options, count, "--optimizer");
 	if (c->optimizer)
-		r->optimizer = f->optimizer >= 0 ? f->optimizer : (int)optimizer_of(per, c->dtype.bytes);
+		r->optimizer =
+		    f->optimizer >= 0 ? f->optimizer : (int)optimizer_of(per, c->facts.adapters ? 4 : c->dtype.bytes);
 	c->checkpointing = !vs_option_given(options, count, "--checkpointing");
 	if (c->checkpointing)
 		r->checkpointing = f->checkpointing;
@@ -97,6 +100,22 @@ static bool take_shape(struct vs_request *r, struct vs_inferred *c)
 	r->vocab = f->vocab;
 	r->tied = f->tied;
 	return true;
+}
+
+/* Which matrices are adapted, by their number in a layer. */
+static const char *targets_of(uint64_t modules)
+{
+	return modules == 7 ? "all" : modules == 4 ? "attention" : "q,v";
+}
+
+static void infer_adapters(struct vs_request *r, const struct vs_option *options, size_t count, struct vs_inferred *c)
+{
+	c->adapters = c->facts.lora_rank && !vs_option_given(options, count, "--lora-rank") &&
+	              !vs_option_given(options, count, "--lora-targets");
+	if (!c->adapters)
+		return;
+	r->lora_rank = c->facts.lora_rank;
+	r->lora_targets = targets_of(c->facts.lora_modules);
 }
 
 static int infer_model(struct vs_request *r, struct vs_inferred *c)
@@ -164,7 +183,6 @@ int vs_compare_infer(struct vs_request *r, const struct vs_option *options, size
 	int error;
 
 	c.dtype = vs_dtype_conclude(subject, device);
-	c.count = weights / c.dtype.bytes;
 	vs_sizes_from_command(subject->process->trace, &batch, &seq);
 	if (vs_option_given(options, count, "--seq"))
 		seq = r->seq;
@@ -173,6 +191,8 @@ int vs_compare_infer(struct vs_request *r, const struct vs_option *options, size
 		vs_complain("out of memory: compare: %s", strerror(-error));
 		return error;
 	}
+	c.count = (weights - c.facts.adapter_bytes) / c.dtype.bytes;
+	infer_adapters(r, options, count, &c);
 	if (r->sharding != VS_SHARDING_NONE && !vs_option_given(options, count, "--gpus") &&
 	    subject->summary->world_size > 1)
 		r->ranks = (uint64_t)subject->summary->world_size;

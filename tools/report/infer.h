@@ -23,7 +23,11 @@ struct vs_inference {
 	uint64_t query, key; /* width of all heads together, of the queries and of the keys */
 	uint64_t head_dim;   /* of one */
 	bool tied, exact;
-	uint64_t tokens; /* batch times sequence, by the input ids; 0 unknown */
+	/* Adapters (peft's LoRA) beside the weights: tensors, bytes, those of the first; then what they come to. */
+	uint64_t adapters, adapter_bytes, adapter_first;
+	uint64_t adapters_from;           /* the event that made the first; UINT64_MAX */
+	uint64_t lora_rank, lora_modules; /* modules: adapted in each layer; 0 not told */
+	uint64_t tokens;                  /* batch times sequence, by the input ids; 0 unknown */
 };
 
 /* `element`: bytes of a weight; `seq`: tokens of a sequence, 0 unknown. The device was analysed with VS_BLOCKS_PEAK.

@@ -46,7 +46,7 @@ static int by_age(const void *a, const void *b)
 	return ((*x)->allocated_at > (*y)->allocated_at) - ((*x)->allocated_at < (*y)->allocated_at);
 }
 
-static int collect(const struct vs_device_summary *device, struct weights *w)
+static int collect(const struct vs_device_summary *device, uint64_t adapters_from, struct weights *w)
 {
 	const struct vs_block **blocks = calloc(device->block_count + 1, sizeof(*blocks));
 	size_t count = 0;
@@ -59,7 +59,7 @@ static int collect(const struct vs_device_summary *device, struct weights *w)
 	for (size_t i = 0; i < device->block_count; i++) {
 		const struct vs_block *b = &device->blocks[i];
 
-		if (b->tag == VS_TAG_WEIGHTS && b->detail == VS_DETAIL_NONE)
+		if (b->tag == VS_TAG_WEIGHTS && b->detail == VS_DETAIL_NONE && b->allocated_at < adapters_from)
 			blocks[count++] = b;
 	}
 	if (count)
@@ -97,8 +97,12 @@ static bool same(uint64_t a, uint64_t b)
 	return a == b || (a > SLACK && b > SLACK && (a > b ? a - b : b - a) <= SLACK);
 }
 
-/* Matrices outside of the layers are one or two of a size; vectors may be some more: norms, biases of a head. */
-#define BESIDE 2
+/* Matrices outside of the layers are one of a size within them at most: a pooler, the transform before a head.
+ * Vectors may be some more: norms, biases of a head. */
+#define BESIDE 1
+/* Fewer tensors of a size than this are no layers'; more matrices of a size than this are not in one. */
+#define FEWEST 3
+#define MOST   8
 
 struct group {
 	uint64_t bytes, count; /* tensors of one size */
@@ -112,7 +116,7 @@ static bool divides(uint64_t n, const struct group *groups, size_t count, uint64
 	for (size_t i = 0; i < count; i++) {
 		bool matrices = groups[i].bytes > all / 50;
 
-		if (groups[i].count < n || (matrices && groups[i].count % n > BESIDE))
+		if (groups[i].count < n || (matrices && (groups[i].count % n > BESIDE || groups[i].count / n > MOST)))
 			return false;
 		common = greatest_divisor(groups[i].count / n, common);
 	}
@@ -141,7 +145,7 @@ static int count_layers(const struct weights *w, uint64_t *ret_layers)
 			g.count++;
 		}
 		all += g.bytes;
-		if (g.count <= BESIDE || sizes[i] <= BLOCK) /* scalars and small buffers say nothing */
+		if (g.count < FEWEST || sizes[i] <= BLOCK) /* scalars and small buffers say nothing */
 			continue;
 		grouped += g.bytes;
 		most = g.count > most ? g.count : most;
@@ -345,7 +349,7 @@ int vs_infer_blocks(const struct vs_device_summary *device, unsigned element, ui
                     const struct vs_attention_blocks *attention, struct vs_inference *r)
 {
 	struct weights w = {.element = element};
-	int error = collect(device, &w);
+	int error = collect(device, r->adapters_from, &w);
 
 	if (!error)
 		error = count_layers(&w, &r->layers);

@@ -102,6 +102,7 @@ static void look_at_frame(const struct vs_frame *f, struct vs_inference *inferen
 struct sizes {
 	struct {
 		uint64_t least, most;
+		bool adapter;
 	} * by_stack; /* index: the stack's id */
 	uint32_t count;
 	int device;
@@ -164,6 +165,32 @@ static void measure_attention(const struct vs_subject *subject, const struct siz
 	}
 }
 
+/* Made, or made again in another type, by peft. */
+static bool makes_adapters(const struct vs_frame *frames, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].kind == VS_FRAME_PYTHON && strstr(frames[i].file, "/peft/tuners/"))
+			return true;
+	}
+	return false;
+}
+
+static void count_adapters(const struct vs_device_summary *device, const struct sizes *sizes, struct vs_inference *r)
+{
+	for (size_t i = 0; i < device->block_count; i++) {
+		const struct vs_block *b = &device->blocks[i];
+
+		if (b->tag != VS_TAG_WEIGHTS || b->stack >= sizes->count || !sizes->by_stack[b->stack].adapter)
+			continue;
+		r->adapters++;
+		r->adapter_bytes += b->size;
+		if (b->allocated_at < r->adapters_from) {
+			r->adapters_from = b->allocated_at;
+			r->adapter_first = b->size;
+		}
+	}
+}
+
 /* Does this block come of running forward code again in the backward, and of what: of attention alone, as far as this
  * stack tells, or of more? Frames are innermost first. */
 static enum vs_checkpointing what_runs_again(const struct vs_frame *frames, size_t count)
@@ -203,6 +230,7 @@ int vs_infer_stacks(const struct vs_subject *subject, const struct vs_device_sum
 			continue;
 		for (size_t i = 0; i < count; i++)
 			look_at_frame(&frames[i], inference, &seen);
+		sizes.by_stack[id].adapter = makes_adapters(frames, count);
 		again = what_runs_again(frames, count);
 		if ((int)again > inference->checkpointing) /* none, selective, full */
 			inference->checkpointing = again;
@@ -213,6 +241,8 @@ int vs_infer_stacks(const struct vs_subject *subject, const struct vs_device_sum
 		inference->optimizer = adam_states.value;
 	if (seen.attention < COUNT(attention_signs))
 		inference->attention = attention_signs[seen.attention].value;
+	if (!error)
+		count_adapters(device, &sizes, inference);
 	if (!error)
 		measure_attention(subject, &sizes, inference->attention == VS_ATTENTION_EAGER, attention);
 	free(sizes.by_stack);
