@@ -39,21 +39,34 @@ static int is_driver(void *caller)
 	return !strncmp(file, "libcuda.so", 10) || !strncmp(file, "libnvidia", 9);
 }
 
-/* Without us, would the caller find this name by RTLD_DEFAULT? In what is loaded for all, or in what itself needs. */
+static void *find(void *handle, const char *name, const char *version)
+{
+	return version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
+}
+
+/* Without us, would the caller find this name by RTLD_DEFAULT or RTLD_NEXT? In what is loaded for all, or in what it
+ * needs itself. */
 static int is_visible(const char *name, const char *version, void *caller)
 {
 	Dl_info info;
 	void *handle, *found;
 
-	found = version ? vs_loader.dlvsym(RTLD_NEXT, name, version) : vs_loader.dlsym(RTLD_NEXT, name);
+	found = find(RTLD_NEXT, name, version);
 	if (found || !dladdr(caller, &info) || !info.dli_fname)
 		return found != NULL;
 	handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 	if (!handle)
 		return 0;
-	found = version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
+	found = find(handle, name, version);
 	dlclose(handle);
 	return found && !vs_real_is_ours(found);
+}
+
+/* Not there, and dlerror() says so, as after any search that found nothing. */
+static void *nothing(const char *name, const char *version)
+{
+	find(RTLD_NEXT, name, version);
+	return NOTHING;
 }
 
 /* Read by the assembly below. */
@@ -65,19 +78,21 @@ __attribute__((visibility("hidden"), used)) void *vs_dlsym_choose(void *handle, 
 
 	if (!vs_loader.dlsym)
 		vs_loader_resolve();
-	if (!vs_recording || !is_cuda_name(name) || handle == RTLD_NEXT)
+	if (!vs_recording || !is_cuda_name(name))
 		return NULL;
 	entry = vs_real_find(name);
 	if (entry == VS_ENTRY_COUNT || is_driver(caller))
 		return NULL;
-	found = version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
+	/* Our export must not hide that nobody else has such a function. */
+	if (handle == RTLD_NEXT)
+		return is_visible(name, version, caller) ? NULL : nothing(name, version);
+	found = find(handle, name, version);
 	if (!found)
 		return NOTHING;
 	if (!vs_real_is_ours(found))
 		return vs_real_wrapper(entry, found);
-	/* Our export hides that nobody else has such a function. */
 	if (handle == RTLD_DEFAULT ? !is_visible(name, version, caller) : !vs_real_any(entry))
-		return NOTHING;
+		return nothing(name, version);
 	return found;
 }
 

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Ways to a CUDA function: every form of dlsym(), two runtimes in one process, pointers whose library was closed."""
+
+import subprocess
+import sys
+
+from recorder import CUDA_ALLOC, CUDA_FREE, TOOLS, Run, run_all
+
+MATRIX = TOOLS + "/matrix"
+RUNTIMES = TOOLS + "/runtimes"
+# Every name is its own library's: which of the two was called is in the size, to which each adds its number.
+JOB = """
+import ctypes, sys
+folder = sys.argv[1]
+ctypes.CDLL(folder + "/../libcuda.so.1")
+plugins = {major: ctypes.CDLL("%s/%d/plugin.so" % (folder, major)) for major in map(int, sys.argv[2:])}
+for major, plugin in plugins.items():
+    assert plugin.plugin_use(ctypes.c_size_t(1000)) == 0, major
+assert [plugin.plugin_calls() for plugin in plugins.values()] == [2] * len(plugins)
+for major, plugin in plugins.items():
+    for other in plugins:
+        name = "%s/%d/libcudart.so.%d" % (folder, other, other)
+        assert plugin.plugin_by_handle(name.encode(), ctypes.c_size_t(2000)) == 0
+print([plugin.plugin_calls() for plugin in plugins.values()])
+"""
+
+
+def test_matrix():
+    plain, recorded = (Run([MATRIX], shim=shim) for shim in (False, True))
+    assert plain.status == recorded.status == 0, (plain.stderr, recorded.stderr)
+    assert plain.stdout == recorded.stdout, (plain.stdout.decode(), recorded.stdout.decode())
+    assert recorded.stderr == b"" and recorded.traces == []
+    assert b"default open: libc.so.6" in plain.stdout and b"0 threads failed" in plain.stdout
+    assert Run([MATRIX], env={"VRAMSHIM_DISABLE": "1"}).status == 0
+
+
+def test_driver_by_every_name():
+    command = [MATRIX, TOOLS + "/libcuda.so.1"]
+    plain, recorded = Run(command, shim=False), Run(command)
+    assert plain.status == recorded.status == 0 and plain.stdout == recorded.stdout, recorded.stdout.decode()
+    trace, = recorded.traces
+    assert [(e["name"], e["size"]) for e in trace.of(CUDA_ALLOC)] == [
+        ("cuMemAlloc_v2", 1000), ("cuMemAlloc_v2", 2000), ("cuMemAlloc_v2", 3000)]
+
+
+def runtimes(*majors):
+    run = Run([sys.executable, "-c", JOB, RUNTIMES] + [str(major) for major in majors])
+    assert run.status == 0 and run.stderr == b"", run.stderr.decode()
+    return run, run.traces[0]
+
+
+def test_two_runtimes():
+    for majors in ((12, 13), (13, 12)):
+        run, trace = runtimes(*majors)
+        # Two calls of its own, and two by each library through its handle.
+        assert run.stdout.split() == [b"[6,", b"6]"], run.stdout
+        sizes = [e["size"] for e in trace.of(CUDA_ALLOC)]
+        # Booked once, where the driver gave it, under the name that was called.
+        assert sizes == [1000 + major for major in majors] + [2000 + major for major in majors] * 2, sizes
+        assert {e["name"] for e in trace.of(CUDA_ALLOC)} == {"cudaMalloc"}
+        assert [e["address"] for e in trace.of(CUDA_FREE)] == [e["address"] for e in trace.of(CUDA_ALLOC)]
+
+
+def test_one_runtime():
+    for major in 12, 13:
+        assert [e["size"] for e in runtimes(major)[1].of(CUDA_ALLOC)] == [1000 + major, 2000 + major]
+
+
+run_all(globals())
