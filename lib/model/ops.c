@@ -458,9 +458,8 @@ struct vs_var vs_op_fused_loss(struct vs_ops *o, const struct vs_linear *head, s
 	vs_op_input(t, cast, bytes_of(cast), 0);
 	vs_op_input(t, w, w.count * w.size, 0);
 	loss = vs_op_end(t, 1, 4);
-	vs_op_save_bytes(t, loss, bytes_of(cast));
-	if (w.node >= 0)
-		vs_op_save_bytes(t, loss, w.count * w.size);
+	vs_op_save_gradient(t, loss, cast, bytes_of(cast));
+	vs_op_save_gradient(t, loss, w, w.count * w.size);
 	/* Beside those gradients: every token's loss, and the logits of a piece, which become their own gradient. */
 	vs_touch(t, tokens * 4 + rows * head->out * cast.size + o->gemm_workspace, VS_TAG_TEMPORARIES);
 	vs_drop(t, w);

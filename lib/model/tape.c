@@ -31,6 +31,7 @@ struct edge {
 	int node, slot;
 	uint64_t bytes, reduced, reduce_workspace;
 	bool view;
+	uint8_t kept; /* which of the saves is this gradient, from 1; 0: none */
 };
 
 struct node {
@@ -602,6 +603,24 @@ void vs_op_save_bytes(struct vs_tape *t, struct vs_var output, uint64_t bytes)
 	unref(t, storage);
 }
 
+void vs_op_save_gradient(struct vs_tape *t, struct vs_var output, struct vs_var input, uint64_t bytes)
+{
+	struct node *n;
+	uint8_t before;
+
+	if (output.node < 0 || input.node < 0 || t->stopped)
+		return;
+	before = t->nodes[output.node].save_count;
+	vs_op_save_bytes(t, output, bytes);
+	n = &t->nodes[output.node];
+	if (n->save_count == before) /* inside of a checkpoint nothing is kept */
+		return;
+	for (int i = 0; i < n->edge_count; i++) {
+		if (n->edges[i].node == input.node && n->edges[i].slot == input.slot)
+			n->edges[i].kept = n->save_count;
+	}
+}
+
 /* torch::autograd::InputBuffer::add: the sum goes into the first one if nobody else holds it and it is no view (a
  * weight's gradient is one: mm's result, transposed), else into the second under the same rule. */
 static int accumulate(struct vs_tape *t, int old, int more, enum vs_tag tag)
@@ -731,11 +750,15 @@ static void backward_node(struct vs_tape *t, int node)
 	else
 		t->instant = n->layer == UINT32_MAX && n->instant == VS_INSTANT_SETUP ? VS_INSTANT_BACKWARD_END
 		                                                                      : VS_INSTANT_BACKWARD;
+	note_peak(t); /* a backward that takes nothing has its instant all the same */
 	workspace = take(t, n->workspace, VS_TAG_TEMPORARIES);
 	for (int i = 0; i < n->edge_count; i++) {
 		struct edge *e = &n->edges[i];
 
-		results[i] = e->bytes ? take(t, e->bytes, result_tag(t, e)) : ref(t, passed);
+		if (e->kept)
+			results[i] = ref(t, n->saves[e->kept - 1]);
+		else
+			results[i] = e->bytes ? take(t, e->bytes, result_tag(t, e)) : ref(t, passed);
 		if (e->view && results[i] >= 0)
 			t->storages[results[i]].view = true;
 	}

@@ -127,6 +127,8 @@ struct vs_var vs_op_more_view(struct vs_tape *tape, struct vs_var first, int slo
 /* The operator that made `output` keeps it, or other bytes it made, until its backward. */
 void vs_op_save_output(struct vs_tape *tape, struct vs_var output);
 void vs_op_save_bytes(struct vs_tape *tape, struct vs_var output, uint64_t bytes);
+/* It made the gradient of `input` in its forward already, `bytes`, and keeps it: the backward hands it on. */
+void vs_op_save_gradient(struct vs_tape *tape, struct vs_var output, struct vs_var input, uint64_t bytes);
 
 /* A view of x whose backward first runs `hook`: where a framework's own hooks act. */
 typedef void vs_tape_hook(struct vs_tape *tape, void *context);

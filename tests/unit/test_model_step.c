@@ -145,6 +145,28 @@ static void loss_takes_fourteen_bytes(void **state)
 	      0.02);
 }
 
+/* A fused loss makes the head's gradients in the forward: its backward hands them on and takes nothing more. */
+static void fused_loss_hands_its_gradients_on(void **state)
+{
+	struct vs_job job = job_of("llama-3.1-8b", 1, 8192);
+	struct vs_forecast whole, pieces;
+	uint64_t head = 2ull * 4096 * 128256;
+
+	(void)state;
+	job.shape.layers = 1;
+	whole = forecast(&job);
+	job.loss_chunks = 8;
+	pieces = forecast(&job);
+	assert_true(pieces.instants[VS_INSTANT_LOSS_BACKWARD].bytes <=
+	            pieces.instants[VS_INSTANT_LOSS_FORWARD].bytes);
+	assert_int_equal(pieces.instants[VS_INSTANT_LOSS_BACKWARD].live[VS_TAG_ACTIVATIONS] +
+	                         pieces.instants[VS_INSTANT_LOSS_BACKWARD].live[VS_TAG_GRADIENTS] >=
+	                     head,
+	                 true);
+	assert_true(whole.instants[VS_INSTANT_LOSS_BACKWARD].bytes >
+	            pieces.instants[VS_INSTANT_LOSS_BACKWARD].bytes + 8ull * 8192 * 128256);
+}
+
 /* Weights, gradients and states at the end of a backward, bytes a parameter, where no activation is left. */
 static double bytes_per_parameter(struct vs_job job)
 {
@@ -439,6 +461,7 @@ int main(void)
 	    cmocka_unit_test(saved_tensors_gpt2_and_bert),
 	    cmocka_unit_test(checkpoints_keep_inputs),
 	    cmocka_unit_test(loss_takes_fourteen_bytes),
+	    cmocka_unit_test(fused_loss_hands_its_gradients_on),
 	    cmocka_unit_test(regimes),
 	    cmocka_unit_test(foreach_list),
 	    cmocka_unit_test(parameters_of_every_preset),
