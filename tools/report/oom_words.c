@@ -255,8 +255,11 @@ void vs_oom_print_remedies(const struct vs_screen *screen, const struct vs_oom_c
 	bool brief = most < VS_OOM_REMEDIES_MAX;
 	char size[VS_SIZE_MAX], line[512], fit[512];
 
-	for (size_t i = 0; i < c->remedies.count && i < most; i++) {
+	for (size_t i = 0; i < c->remedies.count && most; i++) {
 		const struct vs_oom_remedy *remedy = &c->remedies.list[i];
+		if (!remedy->saves && remedy->enough == VS_OOM_NO)
+			continue;
+		most--;
 		if (remedy->saves == VS_OOM_UNKNOWN)
 			snprintf(line, sizeof(line), "  - %s", remedy->what);
 		else
