@@ -335,7 +335,7 @@ static int prepare_request(struct baseline *b, size_t event, uint16_t pool, stru
 }
 
 /* A refusal does not tell where it was asked. One that released nothing, though there was what to release, came from
- * within a private pool, which forbids it until 2.12; and from one that had nothing for it. */
+ * within a private pool, which forbids it up to 2.12; and from one that had nothing for it. */
 static int pool_of_refusal(struct baseline *b, size_t event, uint16_t *ret_index)
 {
 	const struct vs_replay_event *recorded = &b->recording->events[event];

@@ -81,8 +81,10 @@ void vs_block_remove(struct vs_caching_block *block)
 		count(block, (size_t)-1);
 }
 
-/* torch 2.13 (PR 183591): equal fits go by the age of their segment, so that all ranks of a job choose alike; before,
- * by address. */
+/* torch 2.13 (PR 183591; BlockComparatorSizeCounterAddress in its libc10_cuda.so): equal fits go by the age of their
+ * segment, so that all ranks of a job choose alike; up to 2.11, by address. 2.12 alone (PR 178362,
+ * BlockComparatorRegistrationCounter) goes by the age of each block, which is not modelled: equal fits may come out in
+ * another order there, which the replay says. */
 #define VERSION_COUNTERS 213
 
 uint64_t vs_block_counter(struct vs_caching *caching)

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* torch 2.10 moved use_on_oom pools before the release of cached segments. */
-#define VERSION_EARLY_FALLBACK 210
-/* Since when a user's MemPool (unlike a graph's capture) no longer forbids releasing cached segments. */
-#define VERSION_POOLS_RECLAIM 212
+/* torch 2.11 asks use_on_oom pools before it releases cached segments (PR 169699; try_mempool_fallback() in its
+ * libc10_cuda.so, absent from 2.10's). */
+#define VERSION_EARLY_FALLBACK 211
+/* Since when a user's MemPool (unlike a graph's capture) no longer forbids releasing cached segments: 2.13 asks
+ * is_capture_context(), which its libc10_cuda.so has and 2.12's has not. */
+#define VERSION_POOLS_RECLAIM 213
 
 static struct pool *new_pool(uint32_t owner, bool small)
 {

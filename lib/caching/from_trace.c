@@ -186,8 +186,8 @@ static void read_facts(struct vramshim_trace *trace, int device, struct vs_trace
 	char key[64];
 
 	vs_caching_defaults(settings, torch_version(trace));
-	/* The new name is read since 2.11; 2.9 has it in its text and ignores it for CUDA (issue 183387). */
-	if (!text && settings->version >= 211)
+	/* The new name is in libc10_cuda.so since 2.10; 2.9 has it in its text and ignores it for CUDA (issue 183387). */
+	if (!text && settings->version >= 210)
 		text = vramshim_trace_fact(trace, "env:PYTORCH_ALLOC_CONF");
 	out->settings = text ? text : "";
 	if (vs_caching_parse_settings(out->settings, settings, &out->unknown) == 0)

@@ -6,7 +6,7 @@
 #include "caching/replay.h"
 
 /* One of each stretch between two changes of the rules, the newest first (caching.c, blocks.c). */
-static const uint32_t versions[] = {215, 212, 211, 206};
+static const uint32_t versions[] = {215, 211, 206};
 
 static int judge(struct vs_replay_recording *recording, uint32_t version, uint64_t *ret_right, bool *ret_exact)
 {

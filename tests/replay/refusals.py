@@ -9,6 +9,7 @@ Exits 1 where a case fails, 77 where torch is absent.
 """
 
 import argparse
+import gzip
 import json
 import os
 import pathlib
@@ -75,7 +76,25 @@ def refused_library(library, held):
     assert greedy(library).greedy_once(b"cuMemAlloc_v2", 3 * GIB) == 2
 
 
-JOBS = {f.__name__: f for f in (ends, second_try, caught, pluggable, refused_library)}
+def snapshot(library, held):
+    """PyTorch's own recording of an error, beside ours: whole, and without its history."""
+    import pickle
+
+    import torch
+
+    folder = pathlib.Path(os.environ["SNAPSHOTS"])
+    torch.cuda.memory._record_memory_history()
+    held += [empty(3) for _ in range(4)]
+    try:
+        empty(3)
+    except torch.OutOfMemoryError:
+        torch.cuda.memory._dump_snapshot(str(folder / "whole.pickle"))
+        bare = dict(torch.cuda.memory._snapshot(), device_traces=[[]])
+        (folder / "bare.pickle").write_bytes(pickle.dumps(bare))
+        raise
+
+
+JOBS = {f.__name__: f for f in (ends, second_try, caught, pluggable, refused_library, snapshot)}
 
 FULL = {"cause": "full", "request_bytes": 3 * GIB}
 # name: (job, variables, reasons on stderr, words of them, what oom --json says: None where memory did not run out)
@@ -91,6 +110,7 @@ CASES = {
     "pluggable": ("pluggable", {}, 1, "to greedy.so (cudaMalloc)", FULL),
     "library": ("refused_library", {}, 1, "PyTorch's cache has it: 7.00 GiB are reserved but unallocated",
                 {"cause": "fragmentation", "request_bytes": 3 * GIB, "unallocated_bytes": 7 * GIB}),
+    "snapshot": ("snapshot", {}, 1, "full: ", FULL),
     "quiet": ("ends", {"VRAMSHIM_OOM": "quiet"}, 0, "", FULL),
 }
 
@@ -105,7 +125,7 @@ def run(options, name, folder):
     trace = folder / name
     command = [options.build / "tools" / "vramrun", "-o", trace, "--simulate", "t4", "--", options.python, __file__,
                "--child", job, greedy_path]
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "COLUMNS": "240", **variables}
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "COLUMNS": "240", "SNAPSHOTS": str(folder), **variables}
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, env=environment, timeout=300)
     said = " ".join(done.stderr.split())
     if said.count("Out of memory: ") != reasons:
@@ -122,9 +142,29 @@ def run(options, name, folder):
             fail("evidence", remedy, "one of three")
     if job == "ends" and answer:
         same_text(options, done.stderr, told)
+    if job == "snapshot":
+        of_snapshots(options, folder, told)
     post = subprocess.run([options.build / "tools" / "vramreport", "oom", trace], capture_output=True, text=True).stdout
     if (name == "caught") != ("The job caught the error and went on." in " ".join(post.split())):
         fail("said to be caught", post, name == "caught")
+
+
+def of_snapshots(options, folder, told):
+    """PyTorch's snapshot of the same error says the same, packed or not; one without history does not make one up."""
+    whole = folder / "whole.pickle"
+    packed = folder / "whole.pickle.gz"
+    packed.write_bytes(gzip.compress(whole.read_bytes()))
+    oom = [options.build / "tools" / "vramreport", "oom"]
+    for path in (whole, packed):
+        read = json.loads(subprocess.run([*oom, "--json", path], capture_output=True, text=True).stdout)
+        for key in ("cause", "request_bytes", "free_bytes", "allocated_bytes", "reserved_bytes", "shortfall_bytes"):
+            if read[key] != told[key]:
+                fail(f"{path.name}: {key}", read[key], told[key])
+        if not [r for r in read["remedies"] if r["evidence"] == "replayed"]:
+            fail(f"{path.name}: remedies", read["remedies"], "one that was replayed")
+    done = subprocess.run([*oom, folder / "bare.pickle"], capture_output=True, text=True)
+    if done.returncode or "No out-of-memory error is in this snapshot" not in done.stdout or "12.00 GiB of 12.00 GiB" not in done.stdout:
+        fail("without history", done.stdout + done.stderr, "no error, and what the segments say")
 
 
 def same_text(options, stderr, told):

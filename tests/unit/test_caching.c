@@ -177,7 +177,7 @@ static void best_fit(void **state)
 	vs_caching_free_all(c);
 }
 
-/* Equal fits: the lower address until 2.12, the older segment since. */
+/* Equal fits: the lower address up to 2.11, the older segment from 2.13 on. */
 static void ties(void **state)
 {
 	for (uint32_t version = 206; version <= 215; version += 9) {

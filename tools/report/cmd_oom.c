@@ -102,7 +102,7 @@ static int from_run(const char *path, const struct command_line *line)
 	else if (found)
 		vs_oom_post_print(&screen, &post, line->brief);
 	else
-		puts("Memory did not run out in this run.");
+		vs_oom_post_print_none(&screen, &post);
 	vs_oom_post_close(&post);
 	return found ? VS_ANSWER_NO : VS_ANSWER_YES;
 }

@@ -42,7 +42,9 @@ struct vs_oom_post {
  * afterwards: it points into itself. */
 int vs_oom_post_open(const char *path, uint64_t until_ns, struct vs_oom_post *post);
 void vs_oom_post_close(struct vs_oom_post *post);
-/* For people, there must be an error. `brief`: 25 lines at most. */
+/* For people, where there is no error. Of a snapshot, what its segments say instead. */
+void vs_oom_post_print_none(const struct vs_screen *screen, const struct vs_oom_post *post);
+/* Where there is. `brief`: 25 lines at most. */
 void vs_oom_post_print(const struct vs_screen *screen, const struct vs_oom_post *post, bool brief);
 
 /* The last error in the text of the file `path`, "-" standard input. Says what is wrong and returns a negative errno;

@@ -208,3 +208,39 @@ void vs_oom_post_print(const struct vs_screen *screen, const struct vs_oom_post 
 	}
 	free(text);
 }
+
+static void segments(const struct vs_screen *screen, const struct vs_device_summary *device)
+{
+	const struct vs_fragmentation *f = &device->fragmentation;
+	char allocated[VS_SIZE_MAX], reserved[VS_SIZE_MAX], releasable[VS_SIZE_MAX], pinned[VS_SIZE_MAX],
+	    largest[VS_SIZE_MAX];
+
+	vs_screen_text(screen, 2, "GPU %d, when most was allocated: %s of %s reserved.", device->index,
+	               vs_size_format(device->peak.allocated, allocated),
+	               vs_size_format(device->peak.reserved, reserved));
+	if (!f->segments)
+		return;
+	vs_screen_text(
+	    screen, 2,
+	    "  Unallocated: %s in whole segments, which a request or empty_cache() gives back, and %s in "
+	    "pieces of segments in use, which only expandable segments make use of for larger requests; the "
+	    "largest free piece is %s.",
+	    vs_size_format(f->releasable, releasable), vs_size_format(f->pinned, pinned),
+	    vs_size_format(f->largest_free, largest));
+}
+
+void vs_oom_post_print_none(const struct vs_screen *screen, const struct vs_oom_post *post)
+{
+	const struct vs_summary *summary = post->subjects.count ? post->subjects.list[0].summary : NULL;
+
+	if (!summary || !summary->snapshot) {
+		fputs("Memory did not run out in this run.\n", screen->out);
+		return;
+	}
+	vs_screen_text(
+	    screen, 0,
+	    "No out-of-memory error is in this snapshot: it did not happen, or its history was not recorded "
+	    "or does not reach back to it.");
+	for (size_t i = 0; i < summary->device_count; i++)
+		segments(screen, &summary->devices[i]);
+}

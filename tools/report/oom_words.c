@@ -61,7 +61,8 @@ static void limit(const struct vs_screen *screen, const struct vs_oom_case *c)
 		vs_screen_text(
 		    screen, 0,
 		    "%s were refused with %s free on the card: not memory was missing. A limit of the system, "
-		    "the container or a MIG slice stands in the way, or another process had the memory at "
+		    "the container, a MIG slice or a MemPool of its own stands in the way, or another process had "
+		    "the memory at "
 		    "that moment and gave it back.",
 		    size_of(c, VS_OOM_REQUEST, asked), size_of(c, VS_OOM_FREE, available));
 }
