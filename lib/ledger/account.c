@@ -77,6 +77,14 @@ static int keep(struct vs_accounts *accounts)
 	return 0;
 }
 
+/* Of instants when the card was equally full, the one with more in tensors. */
+static bool is_fuller(const struct vs_account *account, const struct vs_account *other)
+{
+	if (account->sample.used != other->sample.used)
+		return account->sample.used > other->sample.used;
+	return account->allocated >= other->allocated;
+}
+
 static struct vs_account begin(const struct vs_point *now)
 {
 	return (struct vs_account){
@@ -103,8 +111,10 @@ int vs_accounts_sample(struct vs_accounts *accounts, const struct vramshim_event
 	fill(last, context, holdings);
 	balance(&last->sample);
 	accounts->open = true;
+	accounts->asked = holdings->asked;
+	accounts->taken = holdings->taken;
 	accounts->seen++;
-	if (last->sample.used >= accounts->fullest.sample.used)
+	if (is_fuller(last, &accounts->fullest))
 		accounts->fullest = *last;
 	return keep(accounts);
 }
@@ -112,7 +122,8 @@ int vs_accounts_sample(struct vs_accounts *accounts, const struct vramshim_event
 void vs_accounts_cuda(struct vs_accounts *accounts, const struct vs_point *now, uint64_t context,
                       const struct vs_holdings *holdings)
 {
-	accounts->open = false;
+	if (holdings->asked != accounts->asked || holdings->taken != accounts->taken)
+		accounts->open = false;
 	if (context + holdings->taken <= accounts->highest_device)
 		return;
 	accounts->highest_device = context + holdings->taken;
@@ -138,11 +149,12 @@ void vs_accounts_torch(struct vs_accounts *accounts, const struct vs_point *now,
 	if (accounts->highest_device == accounts->highest.sample.context + holdings->taken &&
 	    accounts->highest.reserved != now->reserved)
 		settle(&accounts->highest, now, holdings);
-	if (!accounts->open)
+	/* A growth of PyTorch's reserve shows in its next report, whatever that is of. */
+	if (!accounts->open ||
+	    (now->allocated <= accounts->last.allocated && now->reserved == accounts->last.reserved))
 		return;
-	accounts->open = false;
 	settle(&accounts->last, now, holdings);
-	if (accounts->fullest.sample.sequence == sampled)
+	if (accounts->fullest.sample.sequence == sampled || is_fuller(&accounts->last, &accounts->fullest))
 		accounts->fullest = accounts->last;
 	if (accounts->count && accounts->samples[accounts->count - 1].sequence == sampled)
 		accounts->samples[accounts->count - 1] = accounts->last.sample;

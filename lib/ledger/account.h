@@ -18,7 +18,8 @@ struct vs_account { /* one sample with what its sums are made of */
 
 struct vs_accounts {                              /* of one device; all zero to begin with */
 	struct vs_account last, fullest, highest; /* the last two: most used; most device bytes, sampled or not */
-	bool open;                                /* `last` still holds: nothing was asked of CUDA since */
+	bool open;                                /* `last` still holds: CUDA's part has not changed since */
+	uint64_t asked, taken;                    /* of the holdings at the last sample */
 	uint64_t seen;                            /* samples, all of them */
 	struct vs_sample *samples;
 	size_t count, capacity, stride;
@@ -39,7 +40,8 @@ void vs_accounts_cuda(struct vs_accounts *accounts, const struct vs_point *now, 
                       const struct vs_holdings *holdings);
 
 /* After a TORCH_ALLOC or TORCH_FREE. The driver is mostly asked while PyTorch grows a segment, which has no block
- * yet: the first block completes the picture, and the sample is taken to be of that instant. */
+ * yet. So a sample is taken to be of the instant, until CUDA's part changes, when PyTorch had handed out the most:
+ * the card's bytes are the same, and PyTorch's are told apart as they matter. */
 void vs_accounts_torch(struct vs_accounts *accounts, const struct vs_point *now, const struct vs_holdings *holdings);
 
 /* No event comes any more: the last sample is among those kept. */

@@ -109,7 +109,7 @@ void vs_sample_event(struct vs_process *process, const struct vramshim_event *ev
 
 	if (device < 0 || device >= VS_MAX_DEVICES)
 		return;
-	if (event->type == VRAMSHIM_CUDA_ALLOC)
+	if (event->type == VRAMSHIM_CUDA_ALLOC && event->memory != VRAMSHIM_MEMORY_PINNED)
 		atomic_store_explicit(&pace[device].due, true, memory_order_relaxed);
 	else if (event->type != VRAMSHIM_TORCH_ALLOC)
 		return;

@@ -115,13 +115,22 @@ static void test_settles(void **state)
 	assert_int_equal(shown->sample.sequence, 3);
 	assert_int_equal(shown->allocated, 3 * PAGE);
 	assert_int_equal(world.accounts.samples[0].sequence, 3);
-	/* The second block is no part of it, nor is one after something else was asked of CUDA. */
+	/* On to more in tensors, not back, and no further when CUDA's part has changed. */
 	report(&world, 4 * PAGE, 10 * PAGE);
-	assert_int_equal(vs_accounts_shown(&world.accounts)->allocated, 3 * PAGE);
+	report(&world, 2 * PAGE, 10 * PAGE);
+	shown = vs_accounts_shown(&world.accounts);
+	assert_int_equal(shown->allocated, 4 * PAGE);
+	assert_int_equal(shown->sample.sequence, 4);
+	/* Equally full with less in tensors: no news. */
 	sample(&world, true);
-	put(&world, PAGE, 10 * PAGE, VS_OWNER_PYTORCH);
-	report(&world, 1, 1);
 	assert_int_equal(vs_accounts_shown(&world.accounts)->allocated, 4 * PAGE);
+	put(&world, PAGE, 10 * PAGE, VS_OWNER_PYTORCH);
+	report(&world, 5 * PAGE, 10 * PAGE);
+	assert_int_equal(vs_accounts_shown(&world.accounts)->allocated, 4 * PAGE);
+	get(&world, PAGE, 11 * PAGE, VS_OWNER_PYTORCH);
+	sample(&world, true);
+	assert_int_equal(vs_accounts_shown(&world.accounts)->allocated, 5 * PAGE);
+	assert_balanced(&vs_accounts_shown(&world.accounts)->sample);
 	vs_accounts_release(&world.accounts);
 	vs_holdings_release(&world.holdings);
 }
