@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/section.h"
 #include "shim/cuda_types.h"
 #include "shim/device.h"
 #include "shim/facts.h"
@@ -77,8 +78,13 @@ void vs_device_seen(struct vs_process *process, const struct vramshim_event *eve
 		first = !(atomic_load_explicit(&process->devices_seen, memory_order_relaxed) & bit) &&
 		        !(atomic_fetch_or(&process->devices_seen, bit) & bit);
 	}
-	if (first)
+	if (first) {
+		struct vs_section section;
+
+		vs_section_enter(&section);
 		vs_facts_device(process, event->device);
+		vs_section_leave(&section);
+	}
 	if (first || refused)
 		vs_sample_now(process, event->device);
 	else if (event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_TORCH_ALLOC)

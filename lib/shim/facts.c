@@ -178,8 +178,8 @@ void vs_facts_record(struct vs_process *process)
 		vs_writer_fact(process->writer, "python", vs_python_version());
 	record_torch(process);
 	record_environment(process);
-	vs_writer_fact(process->writer, "level", process->level == VS_LEVEL_LIGHT ? "light" : "full");
-	if (process->level == VS_LEVEL_FULL && vs_native_missing())
+	vs_writer_fact(process->writer, "level", vs_level_names[process->level]);
+	if (process->level != VS_LEVEL_LIGHT && vs_native_missing())
 		vs_writer_fact(process->writer, "native_stacks", vs_native_missing());
 }
 

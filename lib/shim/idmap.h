@@ -80,6 +80,28 @@ static inline struct vs_key vs_hash_end(const struct vs_hash *hash)
 	return (struct vs_key){(uint64_t)spread ^ (uint64_t)(spread >> 64) ^ high, low + high * VS_HASH_STEP};
 }
 
+/* The hash of a row that grows at one end: each prefix has one, and the next element makes another of it. A
+ * polynomial modulo 2^128 at a fixed odd number. */
+struct vs_chain {
+	uint64_t low, high;
+};
+
+#define VS_CHAIN_FACTOR 0xc2b2ae3d27d4eb4f /* the second prime of xxHash64 (Collet, 2012): odd, bits well spread */
+
+static inline struct vs_chain vs_chain_start(uint64_t seed)
+{
+	return (struct vs_chain){seed, VS_HASH_TURN};
+}
+
+static inline struct vs_chain vs_chain_add(struct vs_chain chain, uint64_t word)
+{
+	unsigned __int128 sum = ((unsigned __int128)chain.high << 64 | chain.low) + word;
+
+	sum = (unsigned __int128)(uint64_t)sum * VS_CHAIN_FACTOR +
+	      ((unsigned __int128)((uint64_t)(sum >> 64) * VS_CHAIN_FACTOR) << 64);
+	return (struct vs_chain){(uint64_t)sum, (uint64_t)(sum >> 64)};
+}
+
 struct vs_key vs_key_words(uint64_t seed, const uint64_t *words, size_t count);
 struct vs_key vs_key_text(const char *text, size_t size);
 

@@ -194,7 +194,7 @@ static struct vs_process *start(void)
 	if (atomic_load(&shared->state) == STATE_NONE) {
 		vs_thread_prepare();
 		vs_dlopen_keep();
-		if (vs_settings.level == VS_LEVEL_FULL)
+		if (vs_settings.level == VS_LEVEL_FULL || vs_settings.level == VS_LEVEL_NATIVE)
 			vs_native_prepare();
 		vs_python_prepare();
 	}
@@ -242,6 +242,13 @@ struct vs_process *vs_process_get(void)
 	return process ? process : process_start();
 }
 
+const char *const vs_level_names[VS_LEVELS] = {
+    [VS_LEVEL_FULL] = "full",
+    [VS_LEVEL_LIGHT] = "light",
+    [VS_LEVEL_NATIVE] = "native",
+    [VS_LEVEL_NONE] = "none",
+};
+
 /* Only what needs no other library: most processes under the preload never see a GPU. */
 __attribute__((constructor)) static void load(void)
 {
@@ -257,8 +264,9 @@ __attribute__((constructor)) static void load(void)
 		return;
 	if (size)
 		vs_settings.max_size = strtoull(size, NULL, 10);
-	if (level && !strcmp(level, "light"))
-		vs_settings.level = VS_LEVEL_LIGHT;
+	for (unsigned int i = 0; level && i < sizeof(vs_level_names) / sizeof(vs_level_names[0]); i++)
+		if (!strcmp(level, vs_level_names[i]))
+			vs_settings.level = (enum vs_level)i;
 	vs_oom_report_prepare();
 	vs_recording = true;
 }

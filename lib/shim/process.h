@@ -14,13 +14,21 @@
 #include "shim/cuda_pools.h"
 #include "shim/idmap.h"
 #include "shim/real.h"
+#include "shim/stack_shape.h"
 
 struct vs_writer;
 
 enum vs_level {
 	VS_LEVEL_FULL,
 	VS_LEVEL_LIGHT, /* Python stacks of allocations only */
+	/* To measure what the parts cost. */
+	VS_LEVEL_NATIVE,
+	VS_LEVEL_NONE,
+	VS_LEVELS,
 };
+
+/* As in VRAMSHIM_LEVEL. */
+extern const char *const vs_level_names[VS_LEVELS] __attribute__((visibility("hidden")));
 
 #define VS_MAX_DEVICES 64
 
@@ -36,6 +44,7 @@ struct vs_process {
 	struct vs_idmap frames;  /* code id, instruction -> Python frame id */
 	struct vs_idmap strings; /* text -> string id */
 	_Atomic uint64_t stacks_dropped;
+	struct vs_shapes shapes;
 
 	struct vs_idmap modules;       /* address range -> 1; added to under the loader's lock */
 	_Atomic uint64_t modules_seen; /* dl_iterate_phdr's count of loads at the last scan, + 1 */

@@ -238,16 +238,21 @@ static int check_once(const struct vs_python_layout *layout, const char *thread)
 	return STATE_READY;
 }
 
-static inline int32_t position(const struct vs_python_layout *layout, const char *frame, const char *code)
+static inline uint64_t position(const struct vs_python_layout *layout, const char *frame)
+{
+	return layout->position == VS_POSITION_POINTER ? load64(frame, layout->frame_position)
+	                                               : (uint32_t)load32(frame, layout->frame_position);
+}
+
+static int32_t instruction(const struct vs_python_layout *layout, const char *code, uint64_t word)
 {
 	switch (layout->position) {
 	case VS_POSITION_BYTES:
-		return load32(frame, layout->frame_position);
+		return (int32_t)word;
 	case VS_POSITION_UNITS:
-		return load32(frame, layout->frame_position) * 2;
+		return (int32_t)word * 2;
 	default:
-		return (int32_t)(load64(frame, layout->frame_position) -
-		                 ((uint64_t)(uintptr_t)code + layout->code_bytecode));
+		return (int32_t)(word - ((uint64_t)(uintptr_t)code + layout->code_bytecode));
 	}
 }
 
@@ -260,43 +265,184 @@ static inline struct vs_python_code_identity identity(const struct vs_python_lay
 	                                         (uint32_t)load32(code, layout->code_first_line)}};
 }
 
-void vs_python_walk(struct vs_python_walk *walk, struct vs_hash *hash)
+static inline void read_entry(const struct vs_python_layout *layout, const char *frame, struct vs_python_entry *ret)
+{
+	const char *code;
+
+	ret->frame = frame;
+	ret->code = load64(frame, layout->frame_code);
+	ret->position = position(layout, frame);
+	ret->file = 0;
+	code = untag((const char *)(uintptr_t)ret->code);
+	if (layout->frame_owner && frame[layout->frame_owner] >= FIRST_INTERNAL_OWNER)
+		return;
+	if (code && load_pointer(code, layout->object_type) == python.code_type) {
+		struct vs_python_code_identity of = identity(layout, code);
+
+		ret->file = of.words[1];
+		ret->name = of.words[2];
+		ret->first_line = of.words[3];
+	}
+}
+
+static inline uint16_t *place_of(struct vs_python *memory, const char *frame)
+{
+	return &memory->places[((uint64_t)(uintptr_t)frame * VS_HASH_STEP >> 32) % VS_PYTHON_PLACES];
+}
+
+static inline struct vs_chain chain_with(struct vs_chain chain, const struct vs_python_entry *entry)
+{
+	if (!entry->file)
+		return chain;
+	chain = vs_chain_add(chain, entry->code + entry->position * VS_HASH_TURN);
+	return vs_chain_add(chain, entry->file + entry->name * VS_HASH_TURN + (entry->first_line << 44));
+}
+
+static inline void remember(struct vs_python *memory, const struct vs_python_entry *entry)
+{
+	uint32_t at = memory->depth++;
+
+	memory->entries[at] = *entry;
+	memory->chains[at] = chain_with(at ? memory->chains[at - 1] : vs_chain_start(2), entry);
+	memory->counts[at] = (uint16_t)((at ? memory->counts[at - 1] : 0) + (entry->file ? 1 : 0));
+	*place_of(memory, entry->frame) = (uint16_t)at;
+}
+
+/* From `*frame`, which is entry `at` of the last stack, outwards as long as the frames are the same ones; each is
+ * read only when the one before has led to it, for the others may be gone. *frame becomes the next one. Returns how
+ * many of the outermost entries are as they were, if the end was reached; the first entry not reached otherwise. This
+ * is the walk of nearly every stack: what is constant in it is given as a constant, or by value. */
+static inline __attribute__((always_inline)) uint32_t compare(const struct vs_python *memory, uint32_t at,
+                                                              const char **frame,
+                                                              const struct vs_python_layout layout,
+                                                              bool position_is_pointer)
+{
+	const struct vs_python_entry *entry = &memory->entries[at];
+	const char *here = *frame, *next;
+	uint32_t same = at + 1;
+
+	for (;; entry--) {
+		uint64_t where = position_is_pointer ? load64(here, layout.frame_position)
+		                                     : (uint32_t)load32(here, layout.frame_position);
+		uint64_t changed = (load64(here, layout.frame_code) ^ entry->code) | (where ^ entry->position);
+
+		if (!changed && entry->file) {
+			const char *code = untag((const char *)(uintptr_t)entry->code);
+
+			/* Two of one file and line, at one address and at the same instruction, would have to be
+			 * lambdas of one line: their names need not be looked at. */
+			changed = (load64(code, layout.code_file) ^ entry->file) |
+			          ((uint32_t)load32(code, layout.code_first_line) ^ entry->first_line);
+		}
+		if (changed)
+			same = (uint32_t)(entry - memory->entries);
+		next = load_pointer(here, layout.frame_previous);
+		if (entry == memory->entries || next != entry[-1].frame)
+			break;
+		here = next;
+	}
+	*frame = next;
+	return entry == memory->entries && !next ? same : (uint32_t)(entry - memory->entries);
+}
+
+void vs_python_forget(struct vs_python *memory)
+{
+	memory->depth = 0;
+}
+
+/* False: too deep to be remembered. */
+static bool walk_from(struct vs_python *memory, const struct vs_python_layout *layout, const char *frame)
+{
+	uint32_t fresh = 0, same = 0;
+
+	while (frame) {
+		uint32_t at = *place_of(memory, frame);
+
+		if (at < memory->depth && memory->entries[at].frame == frame) {
+			same = layout->position == VS_POSITION_POINTER ? compare(memory, at, &frame, *layout, true)
+			                                               : compare(memory, at, &frame, *layout, false);
+			for (uint32_t i = at + 1; i-- > same;) {
+				if (fresh == VS_PYTHON_ENTRIES)
+					return false;
+				read_entry(layout, memory->entries[i].frame, &memory->fresh[fresh++]);
+			}
+		} else {
+			if (fresh == VS_PYTHON_ENTRIES)
+				return false;
+			read_entry(layout, frame, &memory->fresh[fresh++]);
+			frame = load_pointer(frame, layout->frame_previous);
+			same = 0;
+		}
+	}
+	if (same + fresh > VS_PYTHON_ENTRIES)
+		return false;
+	memory->depth = same;
+	while (fresh)
+		remember(memory, &memory->fresh[--fresh]);
+	return true;
+}
+
+/* The innermost frames of a stack too deep to be remembered. */
+static void walk_cut(struct vs_python *memory, const struct vs_python_layout *layout, const char *frame,
+                     struct vs_python_stack *stack)
+{
+	memory->depth = 0;
+	stack->entries = memory->fresh;
+	stack->outermost_first = false;
+	stack->truncated = true;
+	stack->chain = vs_chain_start(3);
+	stack->count = 0;
+	for (uint32_t i = 0; frame && i < VS_PYTHON_ENTRIES && stack->count < VS_MAX_PYTHON;
+	     i++, frame = load_pointer(frame, layout->frame_previous)) {
+		read_entry(layout, frame, &memory->fresh[i]);
+		stack->count += memory->fresh[i].file ? 1 : 0;
+		stack->chain = chain_with(stack->chain, &memory->fresh[i]);
+		stack->entry_count = i + 1;
+	}
+}
+
+void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
 {
 	/* Acquire: what vs_python_prepare() found comes with the state. */
 	int state = atomic_load_explicit(&python.state, memory_order_acquire);
-	struct vs_python_layout layout;
+	const struct vs_python_layout *layout = &python.layout;
 	const char *thread, *frame;
 
-	walk->count = 0;
-	walk->truncated = false;
+	*ret_stack = (struct vs_python_stack){.chain = vs_chain_start(2)};
 	if (state == STATE_ABSENT || state == STATE_OFF)
 		return;
-	layout = python.layout;
 	thread = leaving() ? NULL : python.thread_state();
-	if (!thread || (state == STATE_UNCHECKED && check_once(&layout, thread) != STATE_READY))
+	if (!thread || (state == STATE_UNCHECKED && check_once(layout, thread) != STATE_READY))
 		return;
-	for (frame = current_frame(&layout, thread); frame; frame = load_pointer(frame, layout.frame_previous)) {
-		struct vs_python_code_identity code_identity;
-		const char *code = untag(load_pointer(frame, layout.frame_code));
-		int32_t instruction;
-
-		if (layout.frame_owner && frame[layout.frame_owner] >= FIRST_INTERNAL_OWNER)
-			continue;
-		if (!code || load_pointer(code, layout.object_type) != python.code_type)
-			continue;
-		if (walk->count == VS_MAX_PYTHON) {
-			walk->truncated = true;
-			break;
-		}
-		instruction = position(&layout, frame, code);
-		code_identity = identity(&layout, code);
-		walk->frames[walk->count].code = code;
-		walk->frames[walk->count++].instruction = instruction;
-		/* Four parts in two words: addresses have 48 bits, and the multiplication mixes what overlaps. */
-		vs_hash_add(hash, code_identity.words[0] + ((uint64_t)(uint32_t)instruction << 40),
-		            code_identity.words[1] + code_identity.words[2] * VS_HASH_TURN +
-		                (code_identity.words[3] << 44));
+	frame = current_frame(layout, thread);
+	if (!frame)
+		return;
+	if (!walk_from(memory, layout, frame) || memory->counts[memory->depth - 1] > VS_MAX_PYTHON) {
+		walk_cut(memory, layout, frame, ret_stack);
+	} else {
+		ret_stack->entries = memory->entries;
+		ret_stack->entry_count = memory->depth;
+		ret_stack->count = memory->counts[memory->depth - 1];
+		ret_stack->outermost_first = true;
+		ret_stack->chain = memory->chains[memory->depth - 1];
 	}
+}
+
+uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_frame_at frames[VS_MAX_PYTHON])
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < stack->entry_count && count < VS_MAX_PYTHON; i++) {
+		const struct vs_python_entry *entry =
+		    &stack->entries[stack->outermost_first ? stack->entry_count - 1 - i : i];
+		const char *code = untag((const char *)(uintptr_t)entry->code);
+
+		if (!entry->file)
+			continue;
+		frames[count].code = code;
+		frames[count++].instruction = instruction(&python.layout, code, entry->position);
+	}
+	return count;
 }
 
 struct vs_key vs_python_code_key(const char *code)

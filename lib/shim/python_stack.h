@@ -19,13 +19,48 @@
 /* Longer names and paths are cut. */
 #define VS_MAX_TEXT 4096
 
-struct vs_python_walk {
-	unsigned int count;
+/* Entries of a walk: where C calls Python, newer interpreters have a frame of their own between. */
+#define VS_PYTHON_ENTRIES (2 * VS_MAX_PYTHON)
+#define VS_PYTHON_PLACES  256 /* a power of 2 */
+
+/* One frame of the interpreter, as it was found. */
+struct vs_python_entry {
+	const char *frame;
+	uint64_t code;     /* the word that refers to its code object */
+	uint64_t position; /* the word that says where in it */
+	/* Of the code object: file, name and first line (struct vs_python_code_identity). */
+	uint64_t file; /* 0: a frame that is none of Python's */
+	uint64_t name;
+	uint64_t first_line;
+};
+
+/* One thread's, zeroed. The thread's last stack is remembered, outermost first, with the hash of each frame and those
+ * outside of it. Of the next one only the inner frames are walked, up to a frame that was there before. From there on
+ * each frame is compared with what it was. */
+struct vs_python {
+	uint32_t depth;
+	struct vs_python_entry entries[VS_PYTHON_ENTRIES];
+	struct vs_chain chains[VS_PYTHON_ENTRIES];
+	uint16_t counts[VS_PYTHON_ENTRIES]; /* Python's frames up to this one */
+
+	/* Where in `entries` a frame may be, by its address. Checked against the entry. */
+	uint16_t places[VS_PYTHON_PLACES];
+
+	struct vs_python_entry fresh[VS_PYTHON_ENTRIES]; /* innermost first */
+};
+
+struct vs_python_stack {
+	const struct vs_python_entry *entries; /* until the next walk */
+	uint32_t entry_count, count;           /* Python's frames among them */
+	bool outermost_first;
 	bool truncated;
-	struct {
-		const char *code; /* the code object */
-		int32_t instruction;
-	} frames[VS_MAX_PYTHON]; /* innermost first */
+	struct vs_chain chain;
+};
+
+/* Of one of Python's frames, while it is suspended. */
+struct vs_python_frame_at {
+	const char *code; /* the code object */
+	int32_t instruction;
 };
 
 /* What identifies a code object for as long as it lives, and a new one at the same address as another. */
@@ -43,9 +78,12 @@ struct vs_python_code {
 
 /* Look for an interpreter, as often as it may have been loaded since. Takes the loader's lock. */
 void vs_python_prepare(void);
-/* Fill in `walk` and take its frames into `hash`. No interpreter, or none we can read: count 0. `walk->frames` beyond
- * `count` is left as it was: zeroing it would cost more than the walk. */
-void vs_python_walk(struct vs_python_walk *walk, struct vs_hash *hash);
+/* Forget the last stack. */
+void vs_python_forget(struct vs_python *python);
+/* The stack; count 0 without an interpreter, or with one we cannot read. */
+void vs_python_walk(struct vs_python *python, struct vs_python_stack *ret_stack);
+/* The frames of a stack, innermost first, VS_MAX_PYTHON at the most. Returns how many. */
+uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_frame_at frames[VS_MAX_PYTHON]);
 struct vs_key vs_python_code_key(const char *code);
 /* 0 or -EBADMSG: not a code object as we know it. */
 int vs_python_code_read(const char *code, struct vs_python_code *ret_code);

@@ -12,6 +12,7 @@
 
 static void record(struct vs_process *process, struct vramshim_event *event)
 {
+	vs_thread_attach(process);
 	event->stack = vs_stack_capture(process, event->type);
 	vs_thread_append(process, event);
 	if (event->device >= 0)
@@ -44,9 +45,17 @@ static void end(const struct thread_state *state)
 
 void vs_record(struct vramshim_event *event)
 {
+	struct vs_process *process = vs_process_peek();
 	struct thread_state state;
-	struct vs_process *process = begin(&state);
 
+	/* The common case: no lock, and no cancellation point but behind a guard of its own. */
+	if (process && vs_thread.process == process) {
+		state.error = errno;
+		record(process, event);
+		errno = state.error;
+		return;
+	}
+	process = begin(&state);
 	if (process)
 		record(process, event);
 	end(&state);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/section.h"
 #include "shim/device.h"
 #include "shim/neighbours.h"
 #include "shim/process.h"
@@ -67,14 +68,19 @@ static void sample(struct vs_process *process, int device)
 {
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	uint64_t before = atomic_load(&calls), started = now_ns(), asked, cost;
+	struct vs_section section;
 
 	if (vs_thread.partial) /* the same call's next event is a better instant */
 		return;
 	atomic_store_explicit(&pace[device].next_ns, started + RETRY_NS, memory_order_relaxed);
 	if ((uint32_t)before != vs_thread.in_call || atomic_load(&captures) > 0)
 		return;
-	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0)
+	/* It opens files. */
+	vs_section_enter(&section);
+	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0) {
+		vs_section_leave(&section);
 		return;
+	}
 	asked = now_ns();
 	/* Of two, the cheaper: a thread that lost its processor meanwhile says nothing about the cost. */
 	cost = atomic_exchange_explicit(&pace[device].cost_ns, asked - started, memory_order_relaxed);
@@ -89,6 +95,7 @@ static void sample(struct vs_process *process, int device)
 		atomic_store_explicit(&pace[device].next_neighbour_ns, done + (done - asked) * NEIGHBOUR_SHARE,
 		                      memory_order_relaxed);
 	}
+	vs_section_leave(&section);
 	if (atomic_load(&calls) != before)
 		return;
 	atomic_store_explicit(&pace[device].due, false, memory_order_relaxed);

@@ -4,14 +4,59 @@
  * front of the table: its lines are only read once warm, so every core has them already.
  */
 #include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "base/section.h"
+#include "shim/check.h"
 #include "shim/modules.h"
 #include "shim/native_stack.h"
 #include "shim/process.h"
 #include "shim/python_stack.h"
 #include "shim/stack.h"
+#include "shim/thread.h"
 #include "trace/writer.h"
+
+/* A training step has some thousand places where a stack may follow the latest ones. */
+#define FOLLOWER_BITS 12
+#define FOLLOWERS     (1 << FOLLOWER_BITS)
+
+struct vs_stacks {
+	bool busy; /* being changed; on entry: a signal handler jumped out, and all of it may be half done */
+	struct vs_native native;
+	struct vs_python python;
+	/* What followed the latest stacks the last time. */
+	uint64_t latest;
+	struct follower {
+		const struct vs_shape *shape[2]; /* of a free, of anything else */
+	} followers[FOLLOWERS];
+};
+
+struct vs_stacks *vs_stacks_new(void)
+{
+	struct vs_stacks *stacks =
+	    mmap(NULL, sizeof(*stacks), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (stacks == MAP_FAILED)
+		return NULL;
+	vs_native_begin(&stacks->native);
+	return stacks;
+}
+
+void vs_stacks_restart(struct vs_stacks *stacks)
+{
+	vs_native_forget(&stacks->native);
+	vs_python_forget(&stacks->python);
+	memset(stacks->followers, 0, sizeof(stacks->followers));
+	stacks->latest = 0;
+	stacks->busy = false;
+}
+
+void vs_stacks_free(struct vs_stacks *stacks)
+{
+	if (stacks)
+		munmap(stacks, sizeof(*stacks));
+}
 
 static uint32_t string_locked(struct vs_process *process, const char *text, size_t size)
 {
@@ -100,16 +145,25 @@ static uint32_t frame_locked(struct vs_process *process, const char *object, int
 }
 
 /* A stack seen for the first time. */
-static uint32_t define(struct vs_process *process, struct vs_key key, struct vramshim_stack *stack,
-                       const struct vs_python_walk *walk)
+static uint32_t define(struct vs_process *process, struct vs_key key, const struct vs_native_stack *native,
+                       const struct vs_python_stack *python)
 {
+	struct vs_python_frame_at objects[VS_MAX_PYTHON];
 	uint32_t frames[VS_MAX_PYTHON], id;
+	uint64_t addresses[VS_MAX_NATIVE];
 	struct vs_section section;
+	struct vramshim_stack stack = {.native = addresses,
+	                               .python = frames,
+	                               .native_count = native->count,
+	                               .python_count = vs_python_frames(python, objects),
+	                               .truncated = native->truncated || python->truncated};
 
+	for (uint32_t i = 0; i < native->count; i++)
+		addresses[i] = native->frames[native->count - 1 - i];
 	if (!enter(process, &section))
 		return 0;
 	/* Before the lock is taken: this takes the loader's. */
-	if (stack->native_count)
+	if (native->count)
 		vs_modules_record(process);
 	vs_python_prepare();
 	pthread_mutex_lock(&process->intern_lock);
@@ -117,11 +171,9 @@ static uint32_t define(struct vs_process *process, struct vs_key key, struct vra
 	if (!id && vs_idmap_full(&process->stacks)) {
 		atomic_fetch_add_explicit(&process->stacks_dropped, 1, memory_order_relaxed);
 	} else if (!id) {
-		stack->python = frames;
-		for (unsigned int i = 0; i < walk->count; i++)
-			frames[i] = frame_locked(process, walk->frames[i].code, walk->frames[i].instruction);
-		stack->python_count = walk->count;
-		id = vs_writer_stack(process->writer, stack);
+		for (uint32_t i = 0; i < stack.python_count; i++)
+			frames[i] = frame_locked(process, objects[i].code, objects[i].instruction);
+		id = vs_writer_stack(process->writer, &stack);
 		if (id)
 			vs_idmap_add(&process->stacks, key, id);
 	}
@@ -129,29 +181,106 @@ static uint32_t define(struct vs_process *process, struct vs_key key, struct vra
 	return id;
 }
 
-uint32_t vs_stack_capture(struct vs_process *process, enum vramshim_event_type type)
+uint32_t vs_stack_id(struct vs_process *process, const struct vs_native_stack *native,
+                     const struct vs_python_stack *python)
 {
-	bool light = process->level == VS_LEVEL_LIGHT;
-	struct vramshim_stack stack = {0};
-	struct vs_python_walk walk; /* large: filled as far as it is used */
-	uint64_t native[VS_MAX_NATIVE];
-	struct vs_hash hash;
+	struct vs_hash hash = vs_hash_start(native->count);
 	struct vs_key key;
 	uint32_t id;
 
-	if (light && (type == VRAMSHIM_TORCH_FREE || type == VRAMSHIM_CUDA_FREE))
+	if (!native->count && !python->count)
 		return 0;
-	if (!light)
-		stack.native_count = vs_native_walk(native, &stack.native);
-	hash = vs_hash_start(stack.native_count);
-	vs_hash_words(&hash, stack.native, stack.native_count);
-	vs_python_walk(&walk, &hash);
-	if (!stack.native_count && !walk.count)
-		return 0;
+	vs_hash_add(&hash, native->chain.low, native->chain.high);
+	vs_hash_add(&hash, python->chain.low, python->chain.high);
 	key = vs_hash_end(&hash);
 	id = vs_idmap_find(&process->stacks, key);
-	if (id)
-		return id;
-	stack.truncated = walk.truncated || stack.native + stack.native_count == native + VS_MAX_NATIVE;
-	return define(process, key, &stack, &walk);
+	return id ? id : define(process, key, native, python);
+}
+
+static inline struct follower *follower(struct vs_stacks *stacks)
+{
+	/* Fibonacci hashing, as everywhere. */
+	return &stacks->followers[stacks->latest * VS_HASH_STEP >> (64 - FOLLOWER_BITS)];
+}
+
+static inline bool fits(const struct vs_shape *shape, const struct vs_native *native, const uint64_t *record,
+                        const struct vs_python_stack *python)
+{
+	uint64_t at = (uint64_t)(uintptr_t)record;
+
+	return shape && at >= native->low && at < native->high && shape->python.low == python->chain.low &&
+	       shape->python.high == python->chain.high && vs_shape_fits(shape, at, native->high);
+}
+
+/* The guess was wrong, or there was none. */
+static __attribute__((noinline)) uint32_t walk(struct vs_process *process, struct vs_stacks *stacks,
+                                               const uint64_t *record, const struct vs_python_stack *python,
+                                               const struct vs_shape **guess)
+{
+	struct vs_native_stack native;
+	const struct vs_shape *shape;
+	uint32_t id;
+
+	vs_native_walk(&stacks->native, record, &native);
+	id = vs_stack_id(process, &native, python);
+	shape = vs_shape_of(&process->shapes, id);
+	if (!fits(shape, &stacks->native, record, python))
+		shape =
+		    vs_shape_add(&process->shapes, &stacks->native, (uint64_t)(uintptr_t)record, id, python->chain);
+	*guess = shape;
+	return id;
+}
+
+/* What is taken of a stack. */
+static const struct taken {
+	bool native, python, of_frees;
+} taken[] = {
+    [VS_LEVEL_FULL] = {true, true, true},
+    [VS_LEVEL_LIGHT] = {false, true, false},
+    [VS_LEVEL_NATIVE] = {true, false, true},
+    [VS_LEVEL_NONE] = {false, false, false},
+};
+
+__attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, enum vramshim_event_type type)
+{
+	const uint64_t *record = __builtin_frame_address(0);
+	const struct taken *take = &taken[process->level];
+	const struct vs_native_stack no_native = {.chain = vs_chain_start(0)};
+	struct vs_python_stack python = {.chain = vs_chain_start(2)};
+	struct vs_stacks *stacks = vs_thread.stacks;
+	const struct vs_shape **guess;
+	uint32_t id;
+
+	if (!stacks || (!take->of_frees && (type == VRAMSHIM_TORCH_FREE || type == VRAMSHIM_CUDA_FREE)))
+		return 0;
+	if (stacks->busy)
+		vs_stacks_restart(stacks);
+	stacks->busy = true;
+	/* For a handler on this thread, as in vs_enter(). */
+	__asm__ volatile("" ::: "memory");
+	if (take->python)
+		vs_python_walk(&stacks->python, &python);
+	guess = &follower(stacks)->shape[type != VRAMSHIM_TORCH_FREE];
+	if (!take->native) {
+		id = vs_stack_id(process, &no_native, &python);
+	} else if (fits(*guess, &stacks->native, record, &python)) {
+		id = (*guess)->id;
+		vs_check_count(VS_CHECK_GUESSED);
+	} else {
+		id = walk(process, stacks, record, &python, guess);
+	}
+	if (take->python)
+		vs_check_stack(process, id, !take->native);
+	/* The older ones move out at the top: a word of 32 bits is gone after sixteen more. */
+	stacks->latest = (stacks->latest << 4) + id * 0x9e3779b1u;
+	__asm__ volatile("" ::: "memory");
+	stacks->busy = false;
+	/* Until then the job runs through far more memory than the caches hold. */
+	if (take->native) {
+		const struct follower *next = follower(stacks);
+
+		vs_shape_prefetch(next->shape[0]);
+		vs_shape_prefetch(next->shape[1]);
+	}
+	return id;
 }

@@ -10,10 +10,24 @@
 #include <vramshim/events.h>
 
 struct vs_process;
+struct vs_stacks;
+struct vs_native_stack;
+struct vs_python_stack;
+
+/* A thread's last stacks, of which the next ones have most frames: about 60 KiB, of which what is used is touched.
+ * NULL when there is no memory. May allocate. */
+struct vs_stacks *vs_stacks_new(void);
+/* All is forgotten: the recording is another one. */
+void vs_stacks_restart(struct vs_stacks *stacks);
+/* Accepts NULL. */
+void vs_stacks_free(struct vs_stacks *stacks);
 
 /* The id of the calling thread's stack, native and Python as the level says for this type of event; 0: none
  * taken, or one too many. No lock is held while walking. */
 uint32_t vs_stack_capture(struct vs_process *process, enum vramshim_event_type type);
+/* The id of a stack that was walked. Level light: count 0 of native ones. */
+uint32_t vs_stack_id(struct vs_process *process, const struct vs_native_stack *native,
+                     const struct vs_python_stack *python);
 /* The id of a string, each text once a process; 0 when there is no room. */
 uint32_t vs_stack_string(struct vs_process *process, const char *text, size_t size);
 

@@ -8,6 +8,7 @@
 #include "base/section.h"
 #include "shim/process.h"
 #include "shim/sample.h"
+#include "shim/stack.h"
 #include "shim/thread.h"
 #include "trace/writer.h"
 
@@ -38,6 +39,8 @@ static void retire(void *value)
 	if (vs_thread.in_call) /* it ended within the real call */
 		vs_sample_call_ends();
 	vs_thread.log = NULL;
+	vs_stacks_free(vs_thread.stacks);
+	vs_thread.stacks = NULL;
 	/* A log from before a fork belongs to the parent; one with half a record at its end, to nobody. */
 	if (vs_thread.process == vs_process_peek() && !vs_thread.appending)
 		vs_log_retire(log);
@@ -53,7 +56,7 @@ void vs_thread_prepare(void)
 		atomic_store(&exit_key_state, pthread_key_create(&exit_key, retire) ? 3 : 2);
 }
 
-static void attach(struct vs_process *process)
+static void attach_anew(struct vs_process *process)
 {
 	struct vs_section section;
 
@@ -65,15 +68,25 @@ static void attach(struct vs_process *process)
 	if (atomic_load(&exit_key_state) == 2)
 		pthread_setspecific(exit_key, &vs_thread);
 	vs_thread.log = vs_log_new(process->writer, vs_thread.id);
+	/* A forked child has its parent's. */
+	if (vs_thread.stacks)
+		vs_stacks_restart(vs_thread.stacks);
+	else
+		vs_thread.stacks = vs_stacks_new();
 	vs_section_leave(&section);
 }
 
-void vs_thread_append(struct vs_process *process, struct vramshim_event *event)
+void vs_thread_attach(struct vs_process *process)
 {
 	/* An append that a handler jumped out of, or that it interrupted, leaves half a record: that log is done
 	 * with. */
 	if (vs_thread.process != process || vs_thread.appending)
-		attach(process);
+		attach_anew(process);
+}
+
+void vs_thread_append(struct vs_process *process, struct vramshim_event *event)
+{
+	vs_thread_attach(process);
 	event->thread = vs_thread.id;
 	if (!vs_thread.log)
 		return;

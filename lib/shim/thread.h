@@ -11,6 +11,7 @@
 
 struct vs_process;
 struct vs_log;
+struct vs_stacks;
 
 /* The outermost CUDA call that the thread is in. Known by its frame, and valid below it on the stack only: a C++
  * exception may have passed through, and then nobody took the note away. */
@@ -31,7 +32,8 @@ struct vs_thread {
 	uint32_t id;                /* kernel thread id in `process` */
 	struct vs_process *process; /* whose log this is: another one after a fork */
 	struct vs_log *log;
-	bool appending; /* to it */
+	bool appending;           /* to it */
+	struct vs_stacks *stacks; /* its last ones (stack.h); NULL: no memory for them */
 };
 
 /* initial-exec: no call into the loader, which may allocate, on a thread's first access. The library is
@@ -76,6 +78,9 @@ static inline __attribute__((always_inline)) void vs_leave(void)
 		vs_thread.hook = 0;
 }
 
+/* Make this thread one of the recording's, if it is not yet. Inside a hook only, before anything is taken from
+ * vs_thread. */
+void vs_thread_attach(struct vs_process *process);
 /* Append an event to the calling thread's log; `event->thread` is filled in. Inside a hook only. */
 void vs_thread_append(struct vs_process *process, struct vramshim_event *event);
 
