@@ -5,7 +5,6 @@ by libvramshim_checked.so. EVENTS says how many each shall have."""
 import os
 import re
 
-
 import recorder
 from recorder import BUILD, TOOLS, Run, interpreters, run_all, torch_environments
 
