@@ -230,6 +230,12 @@ static void restore(struct row *row, const struct row *initial, uint64_t reg)
 		set(row, reg, from->where, from->offset);
 }
 
+/* Modulo 2^64: what is out of range is no rule later on. */
+static int64_t scaled(const struct common *common, uint64_t factor)
+{
+	return (int64_t)(factor * (uint64_t)common->data_align);
+}
+
 struct machine {
 	struct common common;
 	struct row row, initial, remembered[MAX_REMEMBERED];
@@ -247,7 +253,7 @@ static void run_packed(struct machine *m, struct cursor *c, uint8_t code)
 		m->location += operand * m->common.code_align;
 		break;
 	case 2: /* DW_CFA_offset */
-		set(&m->row, operand, WHERE_AT, (int64_t)get_unsigned(c) * m->common.data_align);
+		set(&m->row, operand, WHERE_AT, scaled(&m->common, get_unsigned(c)));
 		break;
 	default: /* DW_CFA_restore */
 		restore(&m->row, &m->initial, operand);
@@ -275,7 +281,7 @@ static void run_cfa(struct machine *m, struct cursor *c, uint8_t code)
 		break;
 	case 0x12: /* DW_CFA_def_cfa_sf */
 		row->cfa_register = get_unsigned(c);
-		row->cfa_offset = get_signed(c) * m->common.data_align;
+		row->cfa_offset = scaled(&m->common, (uint64_t)get_signed(c));
 		row->cfa_other = false;
 		break;
 	case 0x0d: /* DW_CFA_def_cfa_register */
@@ -285,7 +291,7 @@ static void run_cfa(struct machine *m, struct cursor *c, uint8_t code)
 		row->cfa_offset = (int64_t)get_unsigned(c);
 		break;
 	default: /* DW_CFA_def_cfa_offset_sf */
-		row->cfa_offset = get_signed(c) * m->common.data_align;
+		row->cfa_offset = scaled(&m->common, (uint64_t)get_signed(c));
 	}
 }
 
@@ -295,13 +301,13 @@ static void run_register(struct machine *m, struct cursor *c, uint8_t code)
 
 	switch (code) {
 	case 0x05: /* DW_CFA_offset_extended */
-		set(&m->row, reg, WHERE_AT, (int64_t)get_unsigned(c) * m->common.data_align);
+		set(&m->row, reg, WHERE_AT, scaled(&m->common, get_unsigned(c)));
 		break;
 	case 0x11: /* DW_CFA_offset_extended_sf */
-		set(&m->row, reg, WHERE_AT, get_signed(c) * m->common.data_align);
+		set(&m->row, reg, WHERE_AT, scaled(&m->common, (uint64_t)get_signed(c)));
 		break;
 	case 0x2f: /* DW_CFA_GNU_negative_offset_extended */
-		set(&m->row, reg, WHERE_AT, -(int64_t)get_unsigned(c) * m->common.data_align);
+		set(&m->row, reg, WHERE_AT, scaled(&m->common, -get_unsigned(c)));
 		break;
 	case 0x06: /* DW_CFA_restore_extended */
 		restore(&m->row, &m->initial, reg);
