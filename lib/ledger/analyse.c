@@ -67,8 +67,9 @@ static int plain_event(void *user, const struct vramshim_event *event)
 	if (torch) {
 		const struct vs_site *site = vs_sites_get(a->sites, event->stack);
 
-		if (!site || vs_phases_event(&a->phases, event, site))
+		if (!site)
 			return -ENOMEM;
+		vs_phases_event(&a->phases, event, site);
 	} else if (cuda) {
 		owner = vs_sites_owner(a->sites, event->stack);
 	} else if (event->type == VRAMSHIM_MARK) {
@@ -87,7 +88,7 @@ static int plain_event(void *user, const struct vramshim_event *event)
 			counter->total = device_number(a->trace, event->device, "total_bytes");
 		}
 	}
-	return vs_counters_event(&a->counters, counter, event, vs_phases_now(&a->phases), owner, mark);
+	return vs_counters_event(&a->counters, counter, event, &a->phases.now, owner, mark);
 }
 
 static int first_event(struct analysis *a, const struct vramshim_event *event)
@@ -262,7 +263,7 @@ static enum vs_exit how_it_ended(const struct analysis *a, const struct vramshim
 static int summarise(struct analysis *a, struct vs_summary **ret_summary)
 {
 	const struct vramshim_trace_info *info = vramshim_trace_info(a->trace);
-	const struct vs_epoch *last = vs_phases_now(&a->phases);
+	const struct vs_epoch *last = &a->phases.now;
 	struct vs_summary *summary = calloc(1, sizeof(*summary));
 	struct vs_device_summary *devices = calloc(a->counters.count ? a->counters.count : 1, sizeof(*devices));
 
@@ -316,8 +317,7 @@ int vs_analyse(struct vramshim_trace *trace, const struct vs_analyse_options *op
 	}
 	if (!error)
 		error = vs_sites_new(trace, symbols, &a.sites);
-	if (!error)
-		error = vs_phases_init(&a.phases, vramshim_trace_info(trace)->pid);
+	vs_phases_init(&a.phases, vramshim_trace_info(trace)->pid);
 	if (!error)
 		error = first_pass(&a);
 	if (!error && a.options.blocks_at == VS_BLOCKS_MARK && !a.mark_seen)
@@ -329,7 +329,6 @@ int vs_analyse(struct vramshim_trace *trace, const struct vs_analyse_options *op
 	vs_second_pass_release(&a.second);
 	vs_counters_release(&a.counters);
 	vs_resolver_release(&a.resolver);
-	vs_phases_release(&a.phases);
 	vs_sites_free(a.sites);
 	vs_symbols_free(a.own_symbols);
 	return error;

@@ -147,6 +147,8 @@ static int replay(struct vs_second_pass *pass, struct vramshim_trace *trace, str
 		} else if (event.type == VRAMSHIM_CUDA_ALLOC || event.type == VRAMSHIM_CUDA_FREE ||
 		           event.type == VRAMSHIM_CUDA_FAIL) {
 			error = vs_resolve(&pass->resolver, &event, on_cuda, &cuda);
+		} else if (event.type == VRAMSHIM_MARK) {
+			error = vs_tagger_event(tagger, &event, NULL);
 		}
 	}
 	if (!error)

@@ -127,6 +127,7 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
 		if (unnamed && !stack->python_count && !entry->site.context && !entry->site.role)
 			entry->site.context = VS_CONTEXT_EMPTY;
 		if (stack->truncated && !entry->site.context && !entry->site.role) {
+			entry->site.context = VS_CONTEXT_EMPTY;
 			entry->site.flags |= VS_SITE_CUT;
 			sites->evidence.cut++;
 		}

@@ -1,49 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "tag/phases.h"
 
-#include "base/buffer.h"
-
-#include <errno.h>
-#include <stdlib.h>
-
-static int open_epoch(struct vs_phases *phases, enum vs_phase phase, uint64_t sequence)
+static void open_epoch(struct vs_phases *phases, enum vs_phase phase, uint64_t sequence)
 {
-	struct vs_epoch epoch = {.begin = sequence, .phase = phase};
+	struct vs_epoch *now = &phases->now;
 
-	if (phases->count) {
-		const struct vs_epoch *now = vs_phases_now(phases);
-
-		epoch.step = now->step;
-		epoch.forwards = now->forwards;
-		epoch.backwards = now->backwards;
-	}
+	now->begin = sequence;
+	now->phase = phase;
 	if (phase == VS_PHASE_FORWARD || phase == VS_PHASE_BACKWARD) {
-		epoch.step += phases->step_ends;
+		now->step += phases->step_ends;
+		phases->gradients &= !phases->step_ends;
 		phases->step_ends = false;
-		epoch.forwards += phase == VS_PHASE_FORWARD;
-		epoch.backwards += phase == VS_PHASE_BACKWARD;
+		now->forwards += phase == VS_PHASE_FORWARD;
+		now->backwards += phase == VS_PHASE_BACKWARD;
 	}
 	if (phase == VS_PHASE_BACKWARD)
-		phases->has_trained = true;
+		phases->gradients = true;
 	if (phase == VS_PHASE_OPTIMIZER || phase == VS_PHASE_ZERO_GRAD)
-		phases->step_ends = phases->has_trained;
-	if (phases->count == UINT32_MAX || /* blocks keep 32 bits of it */
-	    vs_grow(&phases->epochs, &phases->capacity, phases->count + 1, sizeof(epoch)))
-		return -ENOMEM;
-	phases->epochs[phases->count++] = epoch;
-	return 0;
+		phases->step_ends = phases->gradients; /* gradients that are reset again end no other step */
 }
 
-int vs_phases_init(struct vs_phases *phases, uint32_t main_thread)
+void vs_phases_init(struct vs_phases *phases, uint32_t main_thread)
 {
-	*phases = (struct vs_phases){.main_thread = main_thread};
-	return open_epoch(phases, VS_PHASE_SETUP, 0);
-}
-
-void vs_phases_release(struct vs_phases *phases)
-{
-	free(phases->epochs);
-	*phases = (struct vs_phases){0};
+	*phases = (struct vs_phases){.now = {.phase = VS_PHASE_SETUP}, .main_thread = main_thread};
 }
 
 enum vs_context vs_phases_context(const struct vs_phases *phases, const struct vramshim_event *event,
@@ -54,9 +33,9 @@ enum vs_context vs_phases_context(const struct vs_phases *phases, const struct v
 	return (enum vs_context)site->context;
 }
 
-int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event, const struct vs_site *site)
+void vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event, const struct vs_site *site)
 {
-	enum vs_phase now = vs_phases_now(phases)->phase, next = now;
+	enum vs_phase now = phases->now.phase, next = now;
 	enum vs_context context;
 
 	/* Optimizers that step inside the backward, parameter by parameter, do not end it. */
@@ -67,12 +46,12 @@ int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event
 		/* set_to_none frees the gradients: the only trace that an optimizer without state leaves. */
 		if (site->context == VS_CONTEXT_ZERO_GRAD && !inside_backward && now != VS_PHASE_SETUP &&
 		    now != VS_PHASE_ZERO_GRAD)
-			return open_epoch(phases, VS_PHASE_ZERO_GRAD, event->sequence);
-		return 0;
+			open_epoch(phases, VS_PHASE_ZERO_GRAD, event->sequence);
+		return;
 	}
 	/* What did not fit was asked for by the same code: it is often the first of its phase. */
 	if (event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_OOM)
-		return 0;
+		return;
 
 	context = vs_phases_context(phases, event, site);
 	switch (context) {
@@ -106,5 +85,6 @@ int vs_phases_event(struct vs_phases *phases, const struct vramshim_event *event
 	default:
 		break;
 	}
-	return next == now ? 0 : open_epoch(phases, next, event->sequence);
+	if (next != now)
+		open_epoch(phases, next, event->sequence);
 }

@@ -5,10 +5,13 @@
 #include <string.h>
 
 static const struct vs_rule rules[] = {
-#define VS_RULE(kind, where, what, context, role, flags)                                                             \
-	{kind, where, what, VS_CONTEXT_##context, VS_ROLE_##role, flags},
+#define VS_NATIVE(what, context, role, flags, library, since, source)                                                \
+	{'N', "", what, VS_CONTEXT_##context, VS_ROLE_##role, flags, library, since, source},
+#define VS_PYTHON(where, what, context, role, flags, library, since)                                                 \
+	{'P', where, what, VS_CONTEXT_##context, VS_ROLE_##role, flags, library, since, where},
 #include "tag/rules.def"
-#undef VS_RULE
+#undef VS_NATIVE
+#undef VS_PYTHON
 };
 
 #define RULE_COUNT (sizeof(rules) / sizeof(*rules))
@@ -43,20 +46,35 @@ static bool contains_one_of(const char *text, const char *alternatives)
 	}
 }
 
-static bool is_place(const char *where, const char *file)
+/* `where` is the first `length` characters. */
+static bool is_place(const char *where, size_t length, const char *file)
 {
-	size_t length = strlen(where), whole = strlen(file);
+	size_t whole = strlen(file);
 
 	if (!length)
 		return true;
 	if (where[length - 1] == '/') { /* a folder; never a part of its name */
-		for (const char *p = strstr(file, where); p; p = strstr(p + 1, where))
+		for (const char *p = memmem(file, whole, where, length); p;
+		     p = memmem(p + 1, whole - (size_t)(p + 1 - file), where, length))
 			if (p == file || p[-1] == '/')
 				return true;
 		return false;
 	}
-	return whole >= length && !strcmp(file + whole - length, where) &&
+	return whole >= length && !memcmp(file + whole - length, where, length) &&
 	       (whole == length || file[whole - length - 1] == '/');
+}
+
+static bool is_one_of_places(const char *alternatives, const char *file)
+{
+	for (const char *p = alternatives;; p++) {
+		size_t part = strcspn(p, "|");
+
+		if (is_place(p, part, file))
+			return true;
+		p += part;
+		if (!*p)
+			return false;
+	}
 }
 
 uint16_t vs_rule_native(const char *function)
@@ -72,7 +90,7 @@ uint16_t vs_rule_python(const char *file, const char *function)
 	const char *dot = strrchr(function, '.'), *name = dot ? dot + 1 : function;
 
 	for (size_t i = 0; i < RULE_COUNT; i++)
-		if (rules[i].kind == 'P' && is_place(rules[i].where, file) &&
+		if (rules[i].kind == 'P' && is_one_of_places(rules[i].where, file) &&
 		    (!*rules[i].what || is_one_of(rules[i].what, name)))
 			return (uint16_t)(i + 1);
 	return 0;

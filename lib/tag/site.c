@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /* Innermost first: the first context that a frame gives, the first role up to there, flags of all. */
-static void gather(const uint16_t *frames, size_t count, struct vs_site *site, bool *recompute)
+static void gather(const uint16_t *frames, size_t count, struct vs_site *site, bool *recompute, uint16_t *engine)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct vs_rule *rule = vs_rule(frames[i]);
@@ -15,6 +15,8 @@ static void gather(const uint16_t *frames, size_t count, struct vs_site *site, b
 			continue;
 		site->flags |= rule->flags;
 		*recompute |= rule->context == VS_CONTEXT_RECOMPUTE;
+		if (rule->flags & VS_SITE_ENGINE && !*engine)
+			*engine = frames[i];
 		/* A role belongs to the activity that it is met in: what an optimizer makes inside GradScaler.step()
 		 * is not the scaler's. */
 		if (!site->role && !site->context && rule->role) {
@@ -34,9 +36,10 @@ struct vs_site vs_site_evaluate(const uint16_t *native, size_t native_count, con
 {
 	struct vs_site inner = {0}, site = {0};
 	bool recompute = false;
+	uint16_t engine = 0;
 
-	gather(native, native_count, &inner, &recompute);
-	gather(python, python_count, &site, &recompute);
+	gather(native, native_count, &inner, &recompute, &engine);
+	gather(python, python_count, &site, &recompute, &engine);
 	if (!native_count && !python_count) {
 		site.context = VS_CONTEXT_EMPTY;
 		return site;
@@ -51,8 +54,11 @@ struct vs_site vs_site_evaluate(const uint16_t *native, size_t native_count, con
 	 * the engine is inside torch/autograd/graph.py, which is then the innermost context. */
 	if (site.context == VS_CONTEXT_FORWARD && recompute)
 		site.context = VS_CONTEXT_RECOMPUTE;
-	else if (site.flags & VS_SITE_ENGINE && (!site.context || site.context == VS_CONTEXT_FORWARD))
+	else if (site.flags & VS_SITE_ENGINE && (!site.context || site.context == VS_CONTEXT_FORWARD)) {
 		site.context = VS_CONTEXT_BACKWARD;
+		if (!site.role)
+			site.rule = engine;
+	}
 	if (!site.context)
 		site.context = inner.context;
 	return site;

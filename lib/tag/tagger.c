@@ -10,8 +10,9 @@
 
 struct live {
 	uint64_t address, size, sequence;
-	uint32_t stack, epoch;
+	uint32_t stack;
 	struct vs_site site;
+	struct vs_epoch born;
 	uint8_t context;
 	int16_t device;
 };
@@ -43,6 +44,13 @@ struct vs_tagger {
 	/* Oldest block of the last forwards that the backward has let go of, as a sequence. */
 	uint64_t frontier;
 	uint32_t frontier_backward; /* ... the backward that it is of */
+	uint64_t first_operator;    /* sequence of the first VS_SITE_OPERATOR by the job's own code; 0: none */
+	/* Of the present epoch, where it is a forward: blocks made by modules, and those of them that are alive. */
+	uint64_t forward, made, kept;
+	bool checkpoints;
+	uint32_t trainer;        /* the thread of the last forward */
+	bool backward_elsewhere; /* the last event of a backward was on another thread */
+	bool backward_over;      /* ... and the trainer has gone on since */
 	bool modules, optimizers;
 };
 
@@ -53,10 +61,8 @@ int vs_tagger_new(const struct vs_tagger_ops *ops, struct vs_tagger **ret_tagger
 	if (!tagger)
 		return -ENOMEM;
 	tagger->ops = *ops;
-	if (vs_phases_init(&tagger->phases, ops->main_thread)) {
-		free(tagger);
-		return -ENOMEM;
-	}
+	tagger->trainer = ops->main_thread;
+	vs_phases_init(&tagger->phases, ops->main_thread);
 	*ret_tagger = tagger;
 	return 0;
 }
@@ -65,7 +71,6 @@ void vs_tagger_free(struct vs_tagger *tagger)
 {
 	if (!tagger)
 		return;
-	vs_phases_release(&tagger->phases);
 	vs_u64map_release(&tagger->by_address);
 	free(tagger->live);
 	free(tagger->unused);
@@ -94,11 +99,33 @@ static struct history *history_of(struct vs_tagger *tagger, uint32_t stack)
 	return &tagger->histories[stack];
 }
 
+/* A forward without a graph keeps its results alone: a share of 1 in 20, where one that is trained keeps from 1 in 14
+ * (32 layers, each checkpointed, which says so itself) to half of what it makes. Fewer than 20 say nothing. */
+static bool keeps_nothing(const struct vs_tagger *tagger)
+{
+	return tagger->phases.now.phase == VS_PHASE_FORWARD && tagger->forward == tagger->phases.now.begin &&
+	       !tagger->checkpoints && tagger->made >= 20 && tagger->kept * 20 <= tagger->made;
+}
+
+static void follow_forward(struct vs_tagger *tagger, const struct vs_site *site)
+{
+	if (tagger->forward != tagger->phases.now.begin) {
+		tagger->forward = tagger->phases.now.begin;
+		tagger->made = tagger->kept = 0;
+		tagger->checkpoints = false;
+	}
+	tagger->checkpoints |= (site->flags & VS_SITE_CHECKPOINT) != 0;
+	if (site->context == VS_CONTEXT_FORWARD && !site->role) {
+		tagger->made++;
+		tagger->kept++;
+	}
+}
+
 /* A block's life is over, by a free (`event`, `site`) or by the end of the trace (both NULL). */
 static int judge(struct vs_tagger *tagger, const struct live *block, const struct vramshim_event *event,
                  const struct vs_site *site)
 {
-	const struct vs_epoch *born = &tagger->phases.epochs[block->epoch], *now = vs_phases_now(&tagger->phases);
+	const struct vs_epoch *born = &block->born, *now = &tagger->phases.now;
 	struct history *history = &tagger->histories[block->stack];
 	enum vs_context freed_by = VS_CONTEXT_EMPTY;
 	struct vs_verdict verdict;
@@ -118,16 +145,20 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .freed = event && freed_by != VS_CONTEXT_EXIT,
 	    .at_exit = event && freed_by == VS_CONTEXT_EXIT,
 	    .freed_by = freed_by,
+	    .replaced = site && site->role == VS_ROLE_CONVERTED,
 	    .phase_now = now->phase,
-	    .same_epoch = born == now,
+	    .same_epoch = born->begin == now->begin,
 	    .forwards = now->forwards - born->forwards,
 	    .backwards = now->backwards - born->backwards,
 	    .steps = now->step - born->step,
 	    .overtaken = tagger->frontier_backward == now->backwards && block->sequence > tagger->frontier,
+	    .backward_over = tagger->backward_over,
+	    .no_graph = !event && born->begin == now->begin && keeps_nothing(tagger),
+	    .after_operator = tagger->first_operator && block->sequence >= tagger->first_operator,
 	    .modules = tagger->modules,
 	    .optimizers = tagger->optimizers,
 	    /* Blocks without frames (stack 0) have nothing in common. */
-	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated &&
+	    .short_lived = block->stack && history->freed_in_phase * 2 > history->allocated - 1 &&
 	                   tagger->now - block->sequence <= history->longest && block->size <= history->largest,
 	};
 	if (life.freed && freed_by == VS_CONTEXT_BACKWARD && born->phase == VS_PHASE_FORWARD &&
@@ -136,6 +167,8 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 		tagger->frontier_backward = now->backwards;
 	}
 	verdict = vs_verdict(&life);
+	if (event && born->begin == tagger->forward && block->site.context == VS_CONTEXT_FORWARD && !block->site.role)
+		tagger->kept--;
 	if (life.freed && life.same_epoch) {
 		history->freed_in_phase++;
 		if (event->sequence - block->sequence > history->longest)
@@ -150,7 +183,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 		history->last[is_short].detail = (uint8_t)verdict.detail;
 		history->last[is_short].known = true;
 		history->last[is_short].why = verdict.why;
-	} else if (!verdict.settled && block->stack && history->last[life.short_lived].known) {
+	} else if (!verdict.settled && block->stack && !life.no_graph && history->last[life.short_lived].known) {
 		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
 		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
 		verdict.why = history->last[life.short_lived].why;
@@ -200,7 +233,7 @@ static int remember(struct vs_tagger *tagger, const struct vramshim_event *event
 	    .size = event->size,
 	    .sequence = event->sequence,
 	    .stack = event->stack,
-	    .epoch = (uint32_t)(tagger->phases.count - 1),
+	    .born = tagger->phases.now,
 	    .site = *site,
 	    .context = (uint8_t)vs_phases_context(&tagger->phases, event, site),
 	    .device = event->device,
@@ -208,19 +241,41 @@ static int remember(struct vs_tagger *tagger, const struct vramshim_event *event
 	return vs_u64map_put(&tagger->by_address, key_of(event), index);
 }
 
+/* A backward on the GPU runs on a thread of autograd's while its caller waits for it, so whatever the caller does
+ * next says that it is over. */
+static void follow_backward(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site)
+{
+	enum vs_context context = VS_CONTEXT_NONE;
+
+	if (event->type != VRAMSHIM_MARK) /* which has no stack */
+		context = vs_phases_context(&tagger->phases, event, site);
+	if (context == VS_CONTEXT_FORWARD && event->type == VRAMSHIM_TORCH_ALLOC)
+		tagger->trainer = event->thread;
+	if (context == VS_CONTEXT_BACKWARD || context == VS_CONTEXT_RECOMPUTE) {
+		/* Around the engine, the caller's own frames say nothing. */
+		if (event->thread == tagger->trainer && !(site->flags & VS_SITE_ENGINE))
+			return;
+		tagger->backward_elsewhere = event->thread != tagger->trainer;
+		tagger->backward_over = false;
+	} else if (event->thread == tagger->trainer) {
+		tagger->backward_over = tagger->backward_elsewhere;
+	}
+}
+
 int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site)
 {
 	uint32_t index;
 	int error;
 
+	if (event->type == VRAMSHIM_TORCH_ALLOC || event->type == VRAMSHIM_TORCH_FREE ||
+	    event->type == VRAMSHIM_TORCH_OOM || event->type == VRAMSHIM_MARK)
+		follow_backward(tagger, event, site);
 	if (event->type == VRAMSHIM_TORCH_OOM)
-		return vs_phases_event(&tagger->phases, event, site);
+		vs_phases_event(&tagger->phases, event, site);
 	if ((event->type != VRAMSHIM_TORCH_ALLOC && event->type != VRAMSHIM_TORCH_FREE) || !event->address)
 		return 0;
 	tagger->now = event->sequence;
-	error = vs_phases_event(&tagger->phases, event, site);
-	if (error)
-		return error;
+	vs_phases_event(&tagger->phases, event, site);
 	/* An allocation where a block still lives: its free was lost, and was not later than this. */
 	if (vs_u64map_take(&tagger->by_address, key_of(event), &index)) {
 		error = judge(tagger, &tagger->live[index], event, site);
@@ -232,6 +287,9 @@ int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event
 		return 0;
 	tagger->modules |= site->context == VS_CONTEXT_LOAD;
 	tagger->optimizers |= site->context == VS_CONTEXT_OPTIMIZER;
+	if (site->flags & VS_SITE_OPERATOR && site->context == VS_CONTEXT_NONE && !tagger->first_operator)
+		tagger->first_operator = event->sequence;
+	follow_forward(tagger, site);
 	return remember(tagger, event, site);
 }
 

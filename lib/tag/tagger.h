@@ -4,7 +4,7 @@
  *
  * Facts first, verdict late: a block is judged when it is freed, or at the end
  * of the stream, because what it was depends on how long it lived. Memory grows
- * with live blocks, distinct stacks and phases, never with events.
+ * with live blocks and distinct stacks, never with events.
  */
 #ifndef VS_TAG_TAGGER_H
 #define VS_TAG_TAGGER_H
@@ -29,8 +29,8 @@ int vs_tagger_new(const struct vs_tagger_ops *ops, struct vs_tagger **ret_tagger
 /* Accepts NULL. */
 void vs_tagger_free(struct vs_tagger *tagger);
 
-/* Feed one event; types other than PyTorch's are ignored. `site` is that of event->stack and is
- * copied. -ENOMEM, or what a verdict returned. */
+/* Feed one event; types other than PyTorch's and marks are ignored. `site` is that of event->stack and is
+ * copied; NULL for a mark. -ENOMEM, or what a verdict returned. */
 int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event, const struct vs_site *site);
 
 /* The stream is over: judge what is left, blocks whose future is unknown by what their stack did before. In ascending

@@ -57,7 +57,7 @@ static struct vs_verdict made_in_forward(const struct vs_life *life)
 	if (in_backward && life->freed)
 		return activation(life, "made in a forward and freed while the backward ran");
 	if (in_backward)
-		return guess(life->overtaken
+		return guess(life->overtaken || life->backward_over
 		                 ? output(life)
 		                 : activation(life, "made in a forward and alive while the backward runs"));
 	if (life->backwards)
@@ -71,7 +71,7 @@ static struct vs_verdict made_in_forward(const struct vs_life *life)
 			return output(life);
 		return sure_detail(VS_DETAIL_TEMPORARIES_FORWARD, "made and freed in one forward");
 	}
-	if (life->forwards)
+	if (life->forwards || life->no_graph)
 		return guess(output(life));
 	return guess(life->short_lived ? sure_detail(VS_DETAIL_TEMPORARIES_FORWARD,
 	                                             "made in a forward by a stack whose blocks do not outlive it")
@@ -81,7 +81,7 @@ static struct vs_verdict made_in_forward(const struct vs_life *life)
 /* Did it live on when the backward that made it was over? */
 static bool outlives_backward(const struct vs_life *life)
 {
-	if (!life->same_epoch)
+	if (!life->same_epoch || (!life->freed && life->backward_over))
 		return true;
 	/* No phase began since, but whoever freed it was not the backward: its frames say so or, where no stacks are
 	 * recorded, its thread (an empty stack on autograd's thread would have been BACKWARD). */
@@ -131,6 +131,12 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 		return sure_detail(VS_DETAIL_TEMPORARIES_SETUP, "made and freed before the training");
 	if (flags & VS_SITE_CAST)
 		return activation(life, "autocast's copy, made before any module was called");
+	/* The trace ends in the first forward, which no module shows. */
+	if (life->after_operator && !life->modules && !life->backwards && !life->freed && !life->at_exit)
+		return guess(
+		    brought ? sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code in its first forward")
+		            : sure(VS_TAG_ACTIVATIONS, "made by the job's own code after the first operator "
+		                                       "that forwards consist of, and still alive"));
 	if (life->freed && by_backward(life->freed_by) && !brought) /* a hand-written forward */
 		return activation(life, "made by the job's own code and let go by the backward, which had saved it");
 	if (flags & VS_SITE_INTEGERS)
@@ -205,9 +211,10 @@ static struct vs_verdict by_context(const struct vs_life *life)
 {
 	switch (life->context) {
 	case VS_CONTEXT_LOAD:
-		if (only_in_setup(life) && life->site->role != VS_ROLE_CONVERTED)
-			return sure_detail(VS_DETAIL_TEMPORARIES_SETUP,
-			                   "made while a model was built and freed before the training");
+		/* Whoever else lets go of it, a moment later or without any training, throws weights away. */
+		if (only_in_setup(life) && life->freed_by == VS_CONTEXT_LOAD && !life->replaced &&
+		    life->site->role != VS_ROLE_CONVERTED)
+			return sure_detail(VS_DETAIL_TEMPORARIES_SETUP, "made and freed while a model was built");
 		return sure(VS_TAG_WEIGHTS, "made where models are built, moved or converted");
 	case VS_CONTEXT_FORWARD:
 		return made_in_forward(life);

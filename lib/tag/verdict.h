@@ -19,6 +19,7 @@ struct vs_life {
 	bool freed;                   /* by the job; what the interpreter frees while it exits lived to the end */
 	bool at_exit;                 /* what freed it, if anything, was the interpreter's end */
 	enum vs_context freed_by;     /* EMPTY: no stack was recorded */
+	bool replaced;                /* freed where modules are moved or converted: another took its place */
 	enum vs_phase phase_now;      /* at the free, or at the end of the trace */
 	bool same_epoch;              /* no other phase began in between */
 	uint32_t forwards, backwards; /* phases of these kinds begun in between */
@@ -26,13 +27,16 @@ struct vs_life {
 	/* The running backward has let go of an older block of its forward: it works from the youngest to the oldest,
 	 * so it is done with this one. */
 	bool overtaken;
+	bool backward_over; /* the thread that called the running backward has gone on */
+	bool no_graph; /* made in a forward in which nearly all is freed again: none of it is saved for a backward */
+	bool after_operator; /* made by, or after, the first operator of a forward in the job's own code */
 
 	/* Of the process as a whole, so far. */
 	bool modules;    /* it builds or moves models that are nn.Modules */
 	bool optimizers; /* it runs an optimizer that we recognise */
 	/* Of earlier blocks of the same stack. */
-	bool short_lived; /* most were freed before their phase ended, and one of these lived as long, one was as
-	                     large */
+	bool short_lived; /* most others were freed before their phase ended, and one of these lived as long, one was
+	                     as large */
 };
 
 struct vs_verdict {

@@ -350,13 +350,13 @@ static void test_training(void **state)
 	FREE(OPTIMIZER_TEMPORARY, STEP, USER);
 	FREE(GRADIENT, ZERO_GRAD, USER);
 	FREE(BATCH, USER);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.step, 0);
 	a_step(0);
 	FREE(LOGITS, USER);
 	FREE(LOSS, USER);
 	a_step(1);
 	a_step(2);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 3);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.step, 3);
 	FREE(WORKSPACE, FINALIZE);
 	FREE(WEIGHT, FINALIZE);
 	end();
@@ -486,7 +486,7 @@ static void test_light(void **state)
 		                                                          .size = 512},
 		                                 &none),
 		                 0);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->phase, VS_PHASE_BACKWARD);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.phase, VS_PHASE_BACKWARD);
 	assert_int_equal(vs_tagger_event(s.tagger,
 	                                 &(struct vramshim_event){.type = VRAMSHIM_TORCH_FREE,
 	                                                          .thread = AUTOGRAD,
@@ -574,7 +574,11 @@ static void test_data_in_setup(void **state)
 	ALLOC(4, NATIVE("at::_ops::tril::call"), {"/home/me/net.py", "Net.__init__"}, USER);
 	ALLOC(5, RANDINT, {"/home/me/net.py", "Data.__init__"}, USER);
 	ALLOC(6, MM, {"/x/torch/nn/init.py", "kaiming_uniform_"}, USER);
-	FREE(6, USER);
+	FREE(6, {"/x/torch/nn/init.py", "kaiming_uniform_"}, USER);
+	ALLOC(7, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	FREE(7, USER); /* the model itself, thrown away */
+	ALLOC(8, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	FREE(8, CONVERT, APPLY, USER); /* ... put in another type */
 	for (unsigned step = 0; step < 2; step++) {
 		ALLOC(10 + step, MM, CALL, USER);
 		ALLOC(20 + step, MM, ENGINE);
@@ -588,6 +592,110 @@ static void test_data_in_setup(void **state)
 	TAG(4, WEIGHTS);
 	TAG(5, INPUTS);
 	DETAIL(6, TEMPORARIES_SETUP);
+	TAG(7, WEIGHTS);
+	TAG(8, WEIGHTS);
+}
+
+static void mark_on(uint32_t thread)
+{
+	struct vramshim_event event = {.type = VRAMSHIM_MARK, .thread = thread, .sequence = ++s.sequence};
+
+	assert_int_equal(vs_tagger_event(s.tagger, &event, NULL), 0);
+}
+
+/* Two models in one backward: what one line makes is added to a gradient and freed, or is a gradient. Where the trace
+ * ends after the backward, that its caller has gone on says which. */
+static void one_line_makes_both(uint32_t marks_on, enum vs_tag tag)
+{
+	begin();
+	ALLOC(1, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	ALLOC(2, MM, CALL, USER);
+	for (unsigned i = 10; i < 14; i++) { /* one stack */
+		ALLOC(i, MM, ENGINE);
+		if (i == 10 || i == 11) {
+			ALLOC(20 + i, MM, ENGINE);
+			ALLOC(30 + i, MM, ENGINE);
+			FREE(i, ENGINE);
+		}
+	}
+	mark_on(marks_on);
+	end();
+	assert_tag(13, tag, tag == VS_TAG_GRADIENTS ? VS_DETAIL_NONE : VS_DETAIL_TEMPORARIES_BACKWARD);
+}
+
+static void test_backward_over(void **state)
+{
+	(void)state;
+	one_line_makes_both(MAIN, VS_TAG_GRADIENTS);
+	one_line_makes_both(AUTOGRAD, VS_TAG_TEMPORARIES); /* a hook inside the backward */
+}
+
+/* Where the trace ends after a forward that kept nothing but its result, the result is one; while a graph is kept, or
+ * a checkpointed part might keep what it began with, it is an activation like the others. */
+static void forward_ends(unsigned kept, bool checkpointed, enum vs_tag tag)
+{
+	begin();
+	ALLOC(1, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	for (unsigned i = 10; i < 50; i++) {
+		if (checkpointed)
+			ALLOC(i, MM, CALL, {"/x/torch/utils/checkpoint.py", "CheckpointFunction.forward"}, CALL,
+			      USER);
+		else
+			ALLOC(i, MM, CALL, USER);
+		if (i >= 10 + kept)
+			FREE(i, CALL, USER);
+	}
+	ALLOC(50, MM, CALL, CALL, USER);
+	end();
+	TAG(1, WEIGHTS);
+	assert_tag(50, tag, VS_DETAIL_NONE);
+}
+
+static void test_forward_without_graph(void **state)
+{
+	(void)state;
+	forward_ends(0, false, VS_TAG_OUTPUTS);
+	forward_ends(20, false, VS_TAG_ACTIVATIONS);
+	forward_ends(0, true, VS_TAG_ACTIVATIONS);
+}
+
+/* A forward by hand in which the trace ends: no module is called, so that it looks like setup. */
+static void test_first_forward_by_hand(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, NATIVE("at::_ops::randn::call"), USER);
+	ALLOC(2, NATIVE("at::_ops::mul_Tensor::call"), USER);
+	ALLOC(3, NATIVE("at::_ops::zeros_like::call"), USER);
+	ALLOC(4, NATIVE("at::_ops::mm::call"), USER);
+	ALLOC(5, NATIVE("at::_ops::relu::call"), USER);
+	ALLOC(6, TO, USER);
+	end();
+	TAG(1, WEIGHTS);
+	TAG(2, WEIGHTS);
+	TAG(3, OPTIMIZER);
+	TAG(4, ACTIVATIONS);
+	TAG(5, ACTIVATIONS);
+	TAG(6, INPUTS);
+}
+
+/* Gradients that are reset twice, after the step and before the next one's backward, end one step. */
+static void test_reset_twice(void **state)
+{
+	(void)state;
+	begin();
+	for (unsigned step = 0; step < 3; step++) {
+		assert_int_equal(vs_tagger_phases(s.tagger)->now.step, step ? step - 1 : 0);
+		ALLOC(1 + step, MM, CALL, USER);
+		ALLOC(10 + step, STEP, USER); /* gradients of another model are reset, and space is used for it */
+		FREE(10 + step, ZERO_GRAD, USER);
+		ALLOC(20 + step, MM, CALL, USER);
+		assert_int_equal(vs_tagger_phases(s.tagger)->now.step, step);
+		ALLOC(30 + step, MM, ENGINE);
+		ALLOC(40 + step, STEP, USER);
+		FREE(30 + step, ZERO_GRAD, USER);
+	}
+	end();
 }
 
 /* Accumulation: two backwards a step; the second one's contributions are added and freed. */
@@ -604,10 +712,10 @@ static void test_accumulation(void **state)
 	FREE(3, ENGINE);
 	ALLOC(5, STEP, USER);
 	FREE(5, STEP, USER);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.step, 0);
 	FREE(2, ZERO_GRAD, USER);
 	ALLOC(6, MM, CALL, USER);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 1);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.step, 1);
 	end();
 	TAG(1, ACTIVATIONS);
 	TAG(2, GRADIENTS);
@@ -626,8 +734,8 @@ static void test_optimizer_in_backward(void **state)
 		ALLOC(10 + i, STATE, STEP, ENGINE);
 		FREE(2 + i, ZERO_GRAD, ENGINE);
 	}
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->phase, VS_PHASE_BACKWARD);
-	assert_int_equal(vs_phases_now(vs_tagger_phases(s.tagger))->step, 0);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.phase, VS_PHASE_BACKWARD);
+	assert_int_equal(vs_tagger_phases(s.tagger)->now.step, 0);
 	FREE(1, ENGINE);
 	ALLOC(5, MM, CALL, USER);
 	end();
@@ -876,6 +984,10 @@ int main(void)
 	    cmocka_unit_test(test_workspace_without_frames),
 	    cmocka_unit_test(test_by_hand),
 	    cmocka_unit_test(test_data_in_setup),
+	    cmocka_unit_test(test_backward_over),
+	    cmocka_unit_test(test_forward_without_graph),
+	    cmocka_unit_test(test_first_forward_by_hand),
+	    cmocka_unit_test(test_reset_twice),
 	    cmocka_unit_test(test_accumulation),
 	    cmocka_unit_test(test_optimizer_in_backward),
 	    cmocka_unit_test(test_lost),

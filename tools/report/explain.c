@@ -55,21 +55,67 @@ static const char *role_name(enum vs_role role)
 	return names[role];
 }
 
-static void rule(uint16_t number)
+/* What a frame adds to what is said of the stack. */
+static void meaning(const struct vs_rule *rule)
 {
-	const struct vs_rule *rule = vs_rule(number);
+	static const struct {
+		uint16_t flag;
+		const char *name;
+	} signs[] = {
+	    {VS_SITE_ENGINE, "autograd's engine"},         {VS_SITE_CAST, "autocast's copy"},
+	    {VS_SITE_COPY, "a copy to the GPU"},           {VS_SITE_INTEGERS, "integers at random"},
+	    {VS_SITE_FRESH, "made from nothing"},          {VS_SITE_LIKE, "in the shape of another tensor"},
+	    {VS_SITE_CLONE, "the copy of another tensor"}, {VS_SITE_OPERATOR, "an operator that forwards consist of"},
+	    {VS_SITE_CHECKPOINT, "a checkpointed part"},   {VS_SITE_CONSTRUCTOR, "a constructor"},
+	};
+	const char *between = "";
 
-	if (!rule) {
-		printf("  stack rule  none: no frame that the rules know\n");
-		return;
+	if (rule->role) {
+		printf("%s", role_name((enum vs_role)rule->role));
+		between = ", ";
 	}
-	printf("  stack rule  %u: %s%s%.100s means ", number, rule->where, *rule->where && *rule->what ? ": " : "",
-	       rule->what);
-	if (rule->role)
-		printf("%s%s", role_name((enum vs_role)rule->role), rule->context ? ", in " : "");
-	if (rule->context)
-		printf("%s", context_name((enum vs_context)rule->context));
-	putchar('\n');
+	if (rule->context) {
+		printf("%s%s", between, context_name((enum vs_context)rule->context));
+		between = ", ";
+	}
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+		if (rule->flags & signs[i].flag) {
+			printf("%s%s", between, signs[i].name);
+			between = ", ";
+		}
+	}
+	if (!*between)
+		printf("no sign of its own, and what is further out does not count");
+}
+
+/* All frames that a rule knows, innermost first, each rule once: where they disagree, this shows it. */
+static void rules(const struct vs_subject *subject, const struct vs_block *block)
+{
+	const struct vs_frame *frames;
+	uint16_t seen[64];
+	size_t count, seen_count = 0;
+
+	if (vs_symbol_stack(subject->symbols, block->stack, &frames, &count) < 0)
+		count = 0;
+	for (size_t i = 0; i < count && seen_count < 64; i++) {
+		uint16_t number = frames[i].kind == VS_FRAME_NATIVE
+		                      ? vs_rule_native(frames[i].function)
+		                      : vs_rule_python(frames[i].file, frames[i].function);
+		const struct vs_rule *rule = vs_rule(number);
+		bool again = false;
+
+		for (size_t j = 0; j < seen_count; j++)
+			again |= seen[j] == number;
+		if (!rule || again)
+			continue;
+		seen[seen_count++] = number;
+		printf("  %s  %s: ", seen_count == 1 ? "stack rules" : "           ", frames[i].function);
+		meaning(rule);
+		printf(" (rule %u, %s since %s)%s\n", number, rule->library, rule->since,
+		       number == block->rule ? ": this one counts" : "");
+	}
+	if (!seen_count)
+		printf("  stack rules  none: no frame that the rules know\n");
 }
 
 static void life(const struct vs_block *block)
@@ -94,7 +140,7 @@ static void explain(const struct vs_screen *screen, const struct vs_subject *sub
 	       subject->summary->pid, block->device, at, block->address, vs_size_format(block->size, size),
 	       block->detail ? vs_detail_path(block->detail) : vs_tag_name(block->tag),
 	       vs_screen_style(screen, VS_PLAIN));
-	rule(block->rule);
+	rules(subject, block);
 	life(block);
 	printf("  verdict     %s%s\n",
 	       block->by_history ? "its end is not known, so as earlier blocks of this stack: " : "", block->why);

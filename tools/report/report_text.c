@@ -313,7 +313,7 @@ static void evidence(const struct vs_screen *screen, const struct vs_evidence *e
 	if (evidence->cut)
 		vs_screen_text(screen, 2,
 		               "  %s of %s stacks are deeper than the recorder keeps and show no known frame: their "
-		               "blocks are tagged unknown.",
+		               "blocks are tagged by their threads, or unknown.",
 		               vs_count_format(evidence->cut, some), vs_count_format(evidence->stacks, all));
 }
 
