@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The jobs that tags are proved on: zoo.py FOLDER [--profile] [--snapshots all|python] <JOBS. Small models of real
-architectures, random weights; unmodified code of the frameworks. Knows nothing of how it is run but the marks it writes
+"""The jobs that tags are proved on: zoo.py FOLDER [--profile|--unmodified|--snapshots all|python] <JOBS. Small models of
+real architectures, random weights; unmodified code of the frameworks. Knows nothing of how it is run but the marks it writes
 (roles.py)."""
 import argparse
 import contextlib
+import gc
 import importlib
 import os
 import pathlib
@@ -15,13 +16,36 @@ import traceback
 import torch
 import transformers  # noqa: F401: slow to import, and nearly all jobs want it
 
-from roles import Roles
+from roles import Roles, Silence
 
 LIMIT = 180  # seconds a job
-MODULES = ["zoo_models", "zoo_memory", "zoo_optimizers", "zoo_parallel", "zoo_frameworks"]
+MODULES = ["zoo_models", "zoo_memory", "zoo_optimizers", "zoo_parallel", "zoo_frameworks", "zoo_odd"]
+# What else is imported before a job's seconds are counted, in its own process: it may touch the GPU.
+IMPORTS = {
+    "unet": ["diffusers.models.unets.unet_2d", "diffusers.schedulers.scheduling_ddpm"],
+    "adamw-8bit": ["bitsandbytes"],
+    "adafactor-hf": ["transformers.optimization"],
+    "lora": ["peft"],
+    "nf4-paged-8bit": ["bitsandbytes", "peft"],
+    "trainer": ["transformers.trainer", "accelerate"],
+    "accelerate": ["accelerate"],
+    "lightning": ["lightning"],
+    "deepspeed-zero2": ["deepspeed"],
+    "deepspeed-zero3": ["deepspeed"],
+    "compile": ["torch._inductor.compile_fx"],
+}
+# What jobs import while they run, unless it is there already: millions of calls, which a profiler of Python follows.
+# Without what touches the GPU when it is imported, as bitsandbytes does and those that import it.
+SLOW = {
+    "torch._dynamo": "",
+    "transformers": "LlamaForCausalLM GPT2LMHeadModel BertForMaskedLM T5ForConditionalGeneration Qwen2ForCausalLM "
+    "ViTForImageClassification MixtralForCausalLM DynamicCache StoppingCriteria",
+    "torchvision.models": "resnet50",
+}
 
 
 def jobs():
+    """Those that the bars hold for; `all_jobs` has the others too."""
     found = {}
     for name in MODULES:
         found.update(importlib.import_module(name).JOBS)
@@ -54,6 +78,22 @@ def record(stacks, folder):
     """PyTorch's own recording, and what writes its snapshot at each mark."""
     torch.cuda.memory._record_memory_history(stacks=stacks, max_entries=1 << 20)
     return lambda mark: torch.cuda.memory._dump_snapshot(str(folder / f"{mark}.pickle"))
+
+
+def all_jobs():
+    return {**jobs(), **importlib.import_module("zoo_odd").UNKNOWN, **ordinary()}
+
+
+def warm_up():
+    """Imports what is slow to import. Touches no GPU and starts no thread: this process forks."""
+    for module, names in SLOW.items():
+        with contextlib.suppress(ImportError):  # the job that needs it says so
+            module = importlib.import_module(module)
+            for name in names.split():
+                getattr(module, name)
+    assert not torch.cuda.is_initialized()
+    gc.collect()
+    gc.freeze()  # what the truth is looked for in are the objects that the job makes
 
 
 def categories(profile):
@@ -91,15 +131,18 @@ def categories(profile):
     return found
 
 
-def run(name, folder, profiled, snapshots):
+def run(name, folder, options):
     torch.manual_seed(0)
-    job = {**jobs(), **ordinary()}[name]
+    job = all_jobs()[name]
+    for module in IMPORTS.get(name, ()):
+        importlib.import_module(module)
     if name == "run:llama-expandable":
         torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
-    after = record(snapshots, folder) if snapshots else None
-    roles = Roles(folder / "truth.json", aside=profiled, after=after)
+    after = record(options.snapshots, folder) if options.snapshots else None
+    path = folder / "truth.json"
+    roles = Silence(path) if options.unmodified else Roles(path, aside=options.profile, after=after)
     profile = contextlib.nullcontext()
-    if profiled:
+    if options.profile:
         profile = torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, profile_memory=True, with_stack=True
         )
@@ -107,7 +150,7 @@ def run(name, folder, profiled, snapshots):
     with profile, roles.hooks():
         job(roles)
     more = {"seconds": time.perf_counter() - started - roles.seconds}
-    if profiled:
+    if options.profile:
         started = time.perf_counter()
         try:
             more["categories"] = categories(profile)
@@ -126,7 +169,7 @@ def child(name, folder, options):
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.alarm(LIMIT)
     try:
-        run(name, folder, options.profile, options.snapshots)
+        run(name, folder, options)
     except BaseException:
         traceback.print_exc()
         return 1
@@ -140,8 +183,10 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--profile", action="store_true", help="under torch.profiler, which then says its categories too")
     parser.add_argument("--snapshots", choices=["all", "python"], help="PyTorch's own snapshot at each mark, these stacks")
+    parser.add_argument("--unmodified", action="store_true", help="marks only: nothing else is done to the job")
     options = parser.parse_args()
-    jobs()
+    all_jobs()
+    warm_up()
     for line in sys.stdin:
         name = line.strip()
         folder = options.folder / name

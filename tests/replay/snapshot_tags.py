@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Tags of snapshots that PyTorch writes of every job in tests/jobs, against what the jobs know of their own memory.
 
-    snapshot_tags.py --build BUILD [--python PYTHON] [--stacks all|python] [--keep FOLDER] [--again] [--verbose] [JOB...]
+    snapshot_tags.py --build BUILD [--python PYTHON] [--stacks all|python] [--keep FOLDER] [--verbose] [JOB...]
 
 PyTorch records with stacks="all", then with stacks="python", and dumps a snapshot at each mark of the job. Of the bytes
 whose true role the job can prove at all its marks together, at least 99 % and 95 % must carry that tag. `worst` is the
@@ -22,7 +22,8 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 JOBS = HERE.parent / "jobs"
 sys.path.insert(0, str(JOBS))
-import tags  # noqa: E402: in tests/jobs
+import compare_tags  # noqa: E402: in tests/jobs
+import zoo_runs  # noqa: E402
 
 BARS = {"all": 0.99, "python": 0.95}
 # Jobs of tests/jobs/job.py (run:NAME) of which nothing is known, and why.
@@ -35,11 +36,11 @@ LEFT_OUT = {
 
 
 def blocks(options, snapshot):
-    done = subprocess.run([options.tools / "vramreport", "blocks", snapshot, "--at", "end", "--csv"], text=True,
+    done = subprocess.run([options.build / "tools/vramreport", "blocks", snapshot, "--at", "end", "--csv"], text=True,
                           capture_output=True)
     if done.returncode:
         raise RuntimeError(done.stderr.strip())
-    return {int(row["address"], 16): (int(row["size"]), row["tag"], row["detail"], row["step"], row["stack"])
+    return {int(row["address"], 16): (int(row["size"]), row["tag"], row["detail"], None)
             for row in csv.DictReader(io.StringIO(done.stdout))}
 
 
@@ -50,12 +51,10 @@ class Row:
         self.folder, self.marks, self.error = zoo.folder / name, {}, ""
         started = time.monotonic()
         try:
-            truth = zoo.truth(name) if options.again else zoo.job(name)[1]
-            for mark, what in truth["marks"].items():
-                found = blocks(options, self.folder / f"{mark}.pickle")
-                last = {(hex(address), *block[3:]) for address, block in found.items()}
-                # Of the future nothing is known, as at the end of a trace.
-                self.marks[mark] = tags.Comparison(what["blocks"], found, {}, last, cut=True)
+            truths = zoo.job(name)[1]["marks"]
+            found = {mark: blocks(options, self.folder / f"{mark}.pickle") for mark in truths}
+            # Of the future nothing is known, as at the end of a trace.
+            self.marks = compare_tags.compare_all(truths, found, found, True)
         except (RuntimeError, OSError, ValueError) as error:
             self.error = str(error)
         self.seconds = time.monotonic() - started
@@ -85,19 +84,6 @@ class Row:
             print(f"    {what}: {size} ({examples[what]})", flush=True)
 
 
-class Kept:
-    """What an earlier run left by --keep."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def truth(self, name):
-        return tags.json.loads((self.folder / name / "truth.json").read_text())
-
-    def close(self):
-        pass
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -106,12 +92,12 @@ def main():
     parser.add_argument("--tail", type=int, default=800, help="characters of a failed job's output to show")
     parser.add_argument("--stacks", choices=list(BARS), action="append")
     parser.add_argument("--counts", type=pathlib.Path, help="file for `passed failed skipped`")
-    parser.add_argument("--keep", type=pathlib.Path, help="keep the snapshots in this folder")
-    parser.add_argument("--again", action="store_true", help="compare those kept again")
+    parser.add_argument("--keep", type=pathlib.Path, help="keep the snapshots in this folder, and use them "
+                        "again while what makes them is unchanged")
     parser.add_argument("--verbose", action="store_true", help="say of all jobs what is wrong")
     parser.add_argument("names", nargs="*", metavar="JOB")
     options = parser.parse_args()
-    options.tools = options.build.resolve() / "tools"
+    options.build = options.build.resolve()
     listed = subprocess.run([options.python, "-c", "import zoo; print(*zoo.jobs(), *zoo.ordinary())"], cwd=JOBS,
                             capture_output=True, text=True)
     if listed.returncode:
@@ -125,8 +111,8 @@ def main():
     print(f"{'job':<24} {'stacks':<7} {'marks':>5} {'known bytes':>14} {'right %':>8} {'worst %':>8}", flush=True)
     with tempfile.TemporaryDirectory(prefix="vramshim-tags-") as temporary:
         for stacks in options.stacks or BARS:
-            folder = (options.keep or pathlib.Path(temporary)).resolve() / stacks
-            zoo = Kept(folder) if options.again else tags.Zoo(options, folder, False, ["--snapshots", stacks])
+            way = zoo_runs.Way(stacks, False, ("--snapshots", stacks))
+            zoo = zoo_runs.Zoo(options, (options.keep or pathlib.Path(temporary)).resolve(), way)
             for name in names:
                 row = Row(options, zoo, name)
                 row.show(options, name, stacks)
