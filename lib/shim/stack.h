@@ -14,7 +14,7 @@ struct vs_stacks;
 struct vs_native_stack;
 struct vs_python_stack;
 
-/* A thread's last stacks, of which the next ones have most frames: about 60 KiB, of which what is used is touched.
+/* A thread's last stacks, of which the next ones have most frames: about 150 KiB, of which what is used is touched.
  * NULL when there is no memory. May allocate. */
 struct vs_stacks *vs_stacks_new(void);
 /* All is forgotten: the recording is another one. */

@@ -110,11 +110,12 @@ def show_job(python):
                 ("off", "none"), ("on", "none")]
         names = [(LEVELS[level] + ", recorder" if mode == "on" else "torch's history, stacks=\"%s\"" % mode, mode, level)
                  for mode, level in runs if mode != "off"]
+        # Before PyTorch's history takes some.
+        used = {level: jobs[level].ask("memory") for level in ("full", "off")}
         steps, pairs = [], []
         for _ in range(TURNS):
             steps.append({"%s %s" % (mode, level): jobs[level].step(mode) for mode, level in runs})
             pairs.append({"%s %s" % (mode, level): (jobs[level].ask("pair " + mode),) for mode, level in runs})
-        used = {level: jobs[level].ask("memory") for level in ("full", "off")}
         for job in jobs.values():
             job.end()
     events = info["events"]

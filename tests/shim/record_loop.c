@@ -3,8 +3,8 @@
  *   record_loop            prints the median of batches and the 99th percentile of single events, ns
  *   record_loop PAIRS      only reports so many pairs
  *
- * Reports allocations and frees the way PyTorch's allocator does, below 28 native frames, from 64 different stacks. Built
- * as a program and, for Python to load, as a library: loop_measure() and loop_pairs() do the same at any depth.
+ * Reports allocations and frees the way PyTorch's allocator does, below 28 native frames, from 64 different stacks.
+ * Built as a program and, for Python to load, as a library: loop_measure() and loop_pairs() do the same at any depth.
  */
 #include <dlfcn.h>
 #include <stdint.h>
