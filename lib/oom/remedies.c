@@ -102,17 +102,15 @@ static void in_job(const struct vs_oom *oom, const struct vs_oom_job *job, struc
 	uint64_t quantized = job->parameters * NF4_SIXTEENTHS / 16;
 
 	if (job->batch > 1)
-		gain(oom, remedies, "batch_1",
-		     "batch 1, made up for by gradient accumulation (which by itself saves nothing)",
+		gain(oom, remedies, "batch_1", "batch 1 (accumulation makes up for it; by itself it saves nothing)",
 		     by_batch / job->batch * (job->batch - 1));
 	else if (!job->batch)
 		gain(oom, remedies, "half_the_batch",
-		     "half the batch, made up for by gradient accumulation (which by itself saves nothing); batch 1 "
-		     "saves more",
+		     "half the batch (accumulation makes up for it; by itself it saves nothing); batch 1 saves more",
 		     by_batch / 2);
 	if (!checkpointing)
 		gain(oom, remedies, "checkpointing",
-		     "activation checkpointing (model.gradient_checkpointing_enable()), for 20 to 30 % of the time",
+		     "activation checkpointing, for 20 to 30 % of the time (model.gradient_checkpointing_enable())",
 		     activations / 100 * CHECKPOINTING_PERCENT);
 	if (job->world_size > 1)
 		gain(oom, remedies, "zero",
