@@ -30,6 +30,12 @@ def one(build, seed, calls, threads, keep):
         if job.returncode or job.stderr:
             print(f"seed {seed}: exit status {job.returncode}: {job.stderr.strip()}")
             return False
+        if threads == 1:
+            environment["LD_PRELOAD"] = f"{build}/lib/sim/libvramsim.so"
+            plain = subprocess.run(command, env=environment, capture_output=True, text=True)
+            if (plain.returncode, plain.stdout, plain.stderr) != (0, job.stdout, ""):
+                print(f"seed {seed}: unrecorded, it returns something else: {plain.stdout.strip()} {plain.stderr.strip()}")
+                return False
         (trace,) = glob.glob(folder + "/*.vst")
         check = subprocess.run([f"{build}/tests/sequence/sequence_check", trace], capture_output=True, text=True)
         print(f"seed {seed}: {check.stdout.strip()}", flush=True)
