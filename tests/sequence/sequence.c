@@ -589,7 +589,7 @@ static void wrong(struct thread *t, struct slot *s)
 	uint64_t garbage = below(t, 2) ? below(t, UINT32_MAX) << 20 | 12345 : UINT64_MAX - below(t, 1000);
 	void *p = (void *)1;
 
-	switch (below(t, 16)) {
+	switch (below(t, 20)) {
 	case 0:
 		MUST_FAIL(CALL(cudaMalloc, NULL, MIB));
 		break;
@@ -648,7 +648,13 @@ static void wrong(struct thread *t, struct slot *s)
 		MUST_FAIL(CALL(cuMemAllocFromPoolAsync, &p, MIB, (void *)garbage, NULL));
 		MUST_FAIL(CALL(cudaMemPoolTrimTo, NULL, (size_t)0));
 		break;
-	default: /* into the middle of something that is there */
+	default: /* what is there, by another family's call, or from its middle */
+		if (s->kind == ARRAY)
+			MUST_FAIL(CALL(cudaFree, (void *)s->a));
+		if (s->kind == LINEAR)
+			MUST_FAIL(CALL(cuArrayDestroy, (void *)s->a));
+		if (s->kind == PHYSICAL)
+			MUST_FAIL(CALL(cuMemUnmap, s->b, 3 * s->size));
 		if (s->kind == LINEAR || s->kind == BLOCK || s->kind == MANAGED)
 			MUST_FAIL(CALL(cudaFree, (void *)(s->a + 1)));
 		break;
