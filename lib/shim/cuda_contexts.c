@@ -83,6 +83,13 @@ void vs_contexts_primary_seen(int device)
 		primary_seen(&call, contexts, device);
 }
 
+uint64_t vs_contexts_devices(void)
+{
+	struct vs_process *process = vs_process_peek();
+
+	return process ? atomic_load(&process->contexts.primary) : 0;
+}
+
 uint64_t vs_contexts_current(void)
 {
 	struct vs_process *process = vs_process_peek();

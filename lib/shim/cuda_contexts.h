@@ -20,6 +20,8 @@ struct vs_contexts {                            /* of a process; all zero to beg
 
 /* Before something on `device` is recorded: its primary context comes first, if it is there. -1 is no device. */
 void vs_contexts_primary_seen(int device);
+/* Bit n: the primary context of device n was seen. */
+uint64_t vs_contexts_devices(void);
 /* The calling thread's context, if the job made it; 0 is the primary one of its device. */
 uint64_t vs_contexts_current(void);
 

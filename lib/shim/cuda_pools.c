@@ -189,8 +189,9 @@ void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t siz
 	if (stream)
 		vs_query_capturing(stream, &capturing);
 	if (capturing) {
-		/* A node of a graph to be: there is an address, and memory once the graph runs. */
-		note_graphs(pools, vs_device_current(VS_API_DRIVER));
+		/* A node of a graph to be: there is an address, and memory once the graph runs. On the stream's
+		 * device, which need not be the current one: on any that has a context. */
+		atomic_fetch_or(&pools->graph_devices, vs_contexts_devices());
 		return;
 	}
 	if (vs_query_pool_of(address, &handle, &device) == 0) {
