@@ -126,6 +126,8 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
 		/* Numbers say no more than no frames do; then the thread speaks (phases.h). */
 		if (unnamed && !stack->python_count && !entry->site.context && !entry->site.role)
 			entry->site.context = VS_CONTEXT_EMPTY;
+		if (unnamed)
+			entry->site.flags |= VS_SITE_UNNAMED;
 		if (stack->truncated && !entry->site.context && !entry->site.role) {
 			entry->site.context = VS_CONTEXT_EMPTY;
 			entry->site.flags |= VS_SITE_CUT;

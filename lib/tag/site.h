@@ -55,6 +55,7 @@ enum vs_site_flags {
 	VS_SITE_CUT = 1 << 9,         /* deeper than the recorder keeps: whose it is may stand in what is missing */
 	VS_SITE_OPERATOR = 1 << 10,   /* an operator that forwards consist of: a matrix product, a loss */
 	VS_SITE_CHECKPOINT = 1 << 11, /* in a part of a forward that keeps only what it began with */
+	VS_SITE_UNNAMED = 1 << 12,    /* its native frames have no names: which operator made it is not known */
 	VS_SITE_CONSTRUCTOR = 1 << 3, /* below some __init__ */
 	VS_SITE_ENGINE = 1 << 4,      /* on a stack of autograd's engine */
 	VS_SITE_MODULE = 1 << 5,      /* below some nn.Module call */

@@ -152,6 +152,10 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 		            "optimizer is recognised");
 	if (kept && flags & VS_SITE_CLONE)
 		return sure(VS_TAG_WEIGHTS, "cloned before the training, and kept");
+	if (kept && flags & VS_SITE_UNNAMED && !life->modules)
+		return sure(VS_TAG_UNKNOWN,
+		            "made before the training by the job's own code, and kept; without the names of "
+		            "native functions nothing tells weights from an optimizer's states");
 	if (flags & VS_SITE_CONSTRUCTOR)
 		return sure(VS_TAG_WEIGHTS, "made before the training by a constructor");
 	if (life->modules)

@@ -116,7 +116,8 @@ class Roles:
             elif kind == "_CheckpointFrame":
                 yield "activations", [list(handles.values()) for handles in thing.recomputed.values()]
             elif kind == "FSDPParam":
-                yield "weights", thing.all_gather_outputs
+                # While a parameter is gathered, its shard is no parameter of the model's.
+                yield "weights", [thing.all_gather_outputs, getattr(thing, "_sharded_param_data", None)]
                 yield "gradients", [getattr(thing, "unsharded_accumulated_grad", None)]
             elif kind == "FlatParamHandle":
                 flat = thing.flat_param
