@@ -126,7 +126,9 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
 		/* Numbers say no more than no frames do; then the thread speaks (phases.h). */
 		if (unnamed && !stack->python_count && !entry->site.context && !entry->site.role)
 			entry->site.context = VS_CONTEXT_EMPTY;
-		if (unnamed)
+		/* Of a snapshot's blocks without native frames, their sizes say it (import_shapes.h). */
+		if (unnamed ||
+		    (!stack->native_count && stack->python_count && !vramshim_trace_fact(sites->trace, "snapshot")))
 			entry->site.flags |= VS_SITE_UNNAMED;
 		if (stack->truncated && !entry->site.context && !entry->site.role) {
 			entry->site.context = VS_CONTEXT_EMPTY;

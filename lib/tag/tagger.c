@@ -155,6 +155,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .backward_over = tagger->backward_over,
 	    .no_graph = !event && born->begin == now->begin && keeps_nothing(tagger),
 	    .after_operator = tagger->first_operator && block->sequence >= tagger->first_operator,
+	    .operators = tagger->first_operator != 0,
 	    .modules = tagger->modules,
 	    .optimizers = tagger->optimizers,
 	    /* Blocks without frames (stack 0) have nothing in common. */

@@ -127,6 +127,10 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 	bool brought = flags & (VS_SITE_COPY | VS_SITE_FRESH | VS_SITE_INTEGERS);
 	bool kept = !life->freed || life->backwards > 2;
 
+	if (only_in_setup(life) && life->operators && !life->modules)
+		return sure(VS_TAG_UNKNOWN,
+		            "made by the job's own code and freed after a forward's first operator, before any "
+		            "backward: a weight, data or a result");
 	if (only_in_setup(life))
 		return sure_detail(VS_DETAIL_TEMPORARIES_SETUP, "made and freed before the training");
 	if (flags & VS_SITE_CAST)

@@ -32,6 +32,7 @@ struct vs_life {
 	bool after_operator; /* made by, or after, the first operator of a forward in the job's own code */
 
 	/* Of the process as a whole, so far. */
+	bool operators;  /* its own code has begun a forward: an operator that forwards consist of was seen */
 	bool modules;    /* it builds or moves models that are nn.Modules */
 	bool optimizers; /* it runs an optimizer that we recognise */
 	/* Of earlier blocks of the same stack. */
