@@ -14,8 +14,9 @@
 static _Atomic(int (*)(void **, int)) backtrace_function;
 static atomic_int prepared; /* by which process: its pid */
 
-static const char *missing;
-static uint64_t main_stack_end; /* the first stack pointer of the process; 0: not known */
+/* Relaxed, like what is called first below: threads that prepare at once find the same. */
+static _Atomic(const char *) missing;
+static _Atomic uint64_t main_stack_end; /* the first stack pointer of the process; 0: not known */
 
 /* Where this library's own code lies; the linker defines both. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -28,13 +29,13 @@ extern const char etext[] __attribute__((visibility("hidden")));
 #define LOWEST_CODE 0x4000
 
 /* libunwind opens a pipe when it is called first, and keeps it. */
-static int (*first_backtrace)(void **, int);
+static _Atomic(int (*)(void **, int)) first_backtrace;
 
 static void call_first(void)
 {
 	void *frame;
 
-	first_backtrace(&frame, 1);
+	atomic_load_explicit(&first_backtrace, memory_order_relaxed)(&frame, 1);
 }
 
 void vs_native_prepare(void)
@@ -49,13 +50,15 @@ void vs_native_prepare(void)
 	 *
 	 * Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
 	 * RTLD_LOCAL keeps its exception handling to itself. libunwind.so.8 is every release since 1.1 (2013). */
-	missing = by ? "off: the process was forked from a recorded one" : "off: libunwind.so.8 is not installed";
+	atomic_store_explicit(
+	    &missing, by ? "off: the process was forked from a recorded one" : "off: libunwind.so.8 is not installed",
+	    memory_order_relaxed);
 	if (!by) {
 		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 		symbol = library ? dlsym(library, "unw_backtrace") : NULL;
-		first_backtrace = (int (*)(void **, int))symbol;
+		atomic_store_explicit(&first_backtrace, (int (*)(void **, int))symbol, memory_order_relaxed);
 		if (symbol && vs_with_high_descriptors(call_first) < 0) {
-			missing = "off: too few file descriptors";
+			atomic_store_explicit(&missing, "off: too few file descriptors", memory_order_relaxed);
 			symbol = NULL;
 		}
 		stack_end = vs_symbol_find("__libc_stack_end");
@@ -68,7 +71,9 @@ void vs_native_prepare(void)
 
 const char *vs_native_missing(void)
 {
-	return atomic_load_explicit(&backtrace_function, memory_order_relaxed) ? NULL : missing;
+	return atomic_load_explicit(&backtrace_function, memory_order_relaxed)
+	           ? NULL
+	           : atomic_load_explicit(&missing, memory_order_relaxed);
 }
 
 void vs_native_begin(struct vs_native *native)

@@ -6,7 +6,7 @@
 
 #define API __attribute__((visibility("default")))
 
-API int mock_reports, mock_ooms;
+API _Atomic int mock_reports, mock_ooms;
 
 API void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *pointer, int64_t size, uint64_t allocated,
                                                                uint64_t reserved, uint16_t device)

@@ -17,14 +17,14 @@
 
 #ifdef MOCK_DRIVER
 
-API int mock_calls;
+API _Atomic int mock_calls;
 API __thread int mock_device;
-API __thread int mock_no_context; /* this thread has none */
-API int mock_contexts;            /* made by calls that need one */
-API int mock_capturing;           /* streams that are captured */
-API int mock_asked_in_capture;    /* questions that would break a capture */
+API __thread int mock_no_context;      /* this thread has none */
+API _Atomic int mock_contexts;         /* made by calls that need one */
+API _Atomic int mock_capturing;        /* streams that are captured */
+API _Atomic int mock_asked_in_capture; /* questions that would break a capture */
 
-static uint64_t next_address = 0x700000000000;
+static _Atomic uint64_t next_address = 0x700000000000;
 /* Blocks at addresses so far apart never live at the same time. */
 #define LIVE (1 << 20)
 static uint64_t live[LIVE];
@@ -46,7 +46,7 @@ static int take(uint64_t *out, size_t size)
 		return INVALID_VALUE;
 	if (size > LIMIT)
 		return OUT_OF_MEMORY;
-	*out = __atomic_fetch_add(&next_address, 1 << 21, __ATOMIC_RELAXED);
+	*out = (next_address += 1 << 21);
 	live[(*out >> 21) % LIVE] = *out;
 	return 0;
 }
@@ -237,7 +237,7 @@ API int cuGetProcAddress(const char *base, void **out, int version, uint64_t fla
 #else
 
 extern __thread int mock_device, mock_no_context;
-extern int mock_contexts;
+extern _Atomic int mock_contexts;
 int cuStreamBeginCapture_v2(void *stream, int mode);
 int cuStreamEndCapture(void *stream, void **graph);
 int cuMemAlloc_v2(uint64_t *out, size_t size);

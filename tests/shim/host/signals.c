@@ -4,6 +4,7 @@
  */
 #include "host.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -54,10 +55,13 @@ static void at_last(void)
 
 static void allocate(int number)
 {
+	int saved = errno;
+
 	(void)number;
 	strikes++;
 	host_give(host_take(64), 64);
 	strike_again();
+	errno = saved;
 }
 
 static void storm_on(int which, int number, int flags)
