@@ -65,7 +65,9 @@ def test_torch_wheels():
         # Defined there, called from elsewhere through the PLT, and ours to answer.
         assert len(hooks) == 2 and hooks <= wanted and hooks <= exported(), (version, hooks)
         allocation = {name for name in wanted if re.match(r"cuda(Malloc|Free|Host(Alloc|Reg|Unreg)|Ipc(Open|Close)Mem|GetDriver)", name)}
-        assert {"cudaMalloc", "cudaFree"} <= allocation and any("GetDriverEntryPoint" in name for name in allocation)
+        assert {"cudaMalloc", "cudaFree"} <= allocation
+        # The driver's calls for expandable segments come by the runtime's gateway, or (2.1 to 2.6) by the loader's.
+        assert any("GetDriverEntryPoint" in name for name in allocation) or "dlsym" in wanted
         assert allocation <= exported(), (version, allocation - exported())
 
 
