@@ -28,7 +28,7 @@ LAST = {"alarms", "profiler", "alternate-stack", "alternate-stack-above", "jumps
 
 
 def run(name, **options):
-    result = Run([HOST, name], stdin=subprocess.DEVNULL, timeout=90,
+    result = Run([HOST, name], stdin=subprocess.DEVNULL, timeout=240,
                  read=lambda result: name in LAST or b"counted" in result.stdout, **options)
     said = [line for line in result.stderr.decode().splitlines() if line.startswith("vramshim: ")]
     if name in SPEAKS:

@@ -68,7 +68,7 @@ static void fork_amid(void)
 	pthread_t threads[4];
 
 	start(threads, 4, busy);
-	for (int i = 0; i < 60; i++) {
+	for (int i = 0; i < 30; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0) {
