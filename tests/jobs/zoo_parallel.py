@@ -59,6 +59,23 @@ def fsdp2_mixed(roles):
         train(roles, model, adamw(model), text(model), inside=False)
 
 
+def tensor_parallel(roles):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import parallel as tp
+
+    with ranks():
+        model = models.llama(num_key_value_heads=8)  # a head for each rank
+        roles.watch(model).mark("whole 0")
+        mesh = init_device_mesh("cuda", (RANKS,))
+        column, row = tp.ColwiseParallel, tp.RowwiseParallel
+        plan = {f"self_attn.{name}_proj": column() for name in "qkv"}
+        plan.update({"self_attn.o_proj": row(), "mlp.gate_proj": column(), "mlp.up_proj": column(), "mlp.down_proj": row()})
+        for layer in model.model.layers:
+            tp.parallelize_module(layer, mesh, plan)
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, foreach=False)  # DTensors and tensors do not mix
+        train(roles, model, optimizer, text(model))
+
+
 def fsdp1(roles):
     import functools
 
@@ -80,4 +97,5 @@ JOBS = {
     "fsdp1": fsdp1,
     "fsdp2": fsdp2,
     "fsdp2-mixed": fsdp2_mixed,
+    "tensor-parallel": tensor_parallel,
 }

@@ -123,6 +123,10 @@ struct frame {
 	{                                                                                                            \
 		"/site-packages/torch/nn/modules/module.py", "Module.to.<locals>.convert"                            \
 	}
+#define DISTRIBUTE                                                                                                   \
+	{                                                                                                            \
+		"/site-packages/torch/distributed/tensor/_api.py", "distribute_module"                               \
+	}
 #define SCALER                                                                                                       \
 	{                                                                                                            \
 		"/site-packages/torch/amp/grad_scaler.py", "GradScaler.step"                                         \
@@ -579,6 +583,10 @@ static void test_data_in_setup(void **state)
 	FREE(7, USER); /* the model itself, thrown away */
 	ALLOC(8, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
 	FREE(8, CONVERT, APPLY, USER); /* ... put in another type */
+	/* Tensor parallel: the whole weight, this rank's share of it. */
+	ALLOC(9, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	ALLOC(30, {"/x/torch/distributed/tensor/placement_types.py", "Shard._shard_tensor"}, DISTRIBUTE, USER);
+	FREE(9, {"/x/torch/nn/modules/module.py", "Module.register_parameter"}, DISTRIBUTE, USER);
 	for (unsigned step = 0; step < 2; step++) {
 		ALLOC(10 + step, MM, CALL, USER);
 		ALLOC(20 + step, MM, ENGINE);
@@ -594,6 +602,8 @@ static void test_data_in_setup(void **state)
 	DETAIL(6, TEMPORARIES_SETUP);
 	TAG(7, WEIGHTS);
 	TAG(8, WEIGHTS);
+	TAG(9, WEIGHTS);
+	TAG(30, WEIGHTS);
 }
 
 static void mark_on(uint32_t thread)
