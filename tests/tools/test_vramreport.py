@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -97,9 +98,32 @@ class Snapshots(Case):
         self.assertEqual([row["name"] for row in answer["scenarios"]], ["expandable_segments", "perfect"])
         self.assertEqual(answer["scenarios"][1]["allocated_peak_bytes"], peak)
         self.assertIn("not exact", run("whatif", pickled, status=1).stdout)
+        for words, source in (((), "assumed"), (("--outside", "300M"), "stated")):
+            done = run("whatif", pickled, "--gpu", "a100-40g", *words, "--json", status=1)
+            self.assertEqual(json.loads(done.stdout)["outside_source"], source)
+            text = run("whatif", pickled, "--gpu", "a100-40g", *words, status=1).stdout
+            self.assertEqual("(assumed)" in text, source == "assumed", text)
+        text = run("whatif", pickled, "--gpu-memory", "1M", "--sweep", status=1).stdout
+        self.assertIn("is not known", text)
+        self.assertNotIn(" 0 B taken", text)
+        for name in ("expandable + roundup 8", "max_split_size 64", "max_split_size 512"):  # no name is cut
+            self.assertRegex(text, rf"(?m)^  {re.escape(name)} .*(fits|refused)")
         for option, value in (("--gpu", "nonsense"), ("--max-split-size", "x"), ("--gc-threshold", "2"),
                               ("--gpu-memory", "-1"), ("--scale-activations", "0"), ("--settings", "nonsense:1")):
             self.refused("whatif", pickled, option, value, names=[value])
+
+    def test_compare(self):
+        """Where the model is not known there are no activations on paper, so no verdict either."""
+        path, _ = self.trace()
+        answer = self.json("compare", path)
+        paper = {row["category"]: row["paper_bytes"] for row in answer["rows"]}
+        self.assertIsNone(paper["activations"])
+        self.assertGreater(paper["weights"], 0)
+        self.assertIsNone(answer["peak"]["refined_bytes"])
+        self.assertIn("the model is needed", answer["verdict"])
+        shape = ("--layers", 2, "--hidden", 64, "--heads", 4, "--ffn", 128, "--vocab", 100)
+        answer = self.json("compare", path, *shape)
+        self.assertRegex(answer["verdict"], "paper estimate is (not )?safe")
 
     def test_bad(self):
         pickled, _ = self.snapshot()

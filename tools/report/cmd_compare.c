@@ -110,11 +110,17 @@ static int make(struct vs_request *r, struct comparison *c)
 	return 0;
 }
 
+static bool on_paper_known(const struct comparison *c, const struct vs_row *row)
+{
+	return c->refined || row->tag != VS_TAG_ACTIVATIONS;
+}
+
 static double off(uint64_t estimate, uint64_t measured)
 {
 	return measured ? 100 * ((double)estimate / (double)measured - 1) : 0;
 }
 
+/* Where the model is not known, paper lacks the activations: no answer to whether it is safe. */
 static void verdict(const struct comparison *c, char *text, size_t size)
 {
 	uint64_t measured = c->device->peak.allocated, paper = c->paper.total;
@@ -124,10 +130,18 @@ static void verdict(const struct comparison *c, char *text, size_t size)
 	                   : percent > 25 ? "is safe for this job, but wasteful"
 	                                  : "is safe for this job";
 
-	snprintf(text, size, "The paper estimate %s: %s on paper, %s measured, off by %+.0f %%.", safe,
-	         vs_size_format(paper, a), vs_size_format(measured, b), percent);
-	if (!c->refined)
+	vs_size_format(paper, a);
+	vs_size_format(measured, b);
+	if (!c->refined) {
+		snprintf(
+		    text, size,
+		    "Is the paper estimate safe for this job? Without activations it is %s, and %s were measured: "
+		    "the model is needed to tell.",
+		    a, b);
 		return;
+	}
+	snprintf(text, size, "The paper estimate %s: %s on paper, %s measured, off by %+.0f %%.", safe, a, b,
+	         percent);
 	percent = off(vs_forecast_peak(&c->forecast), measured);
 	if (fabs(percent) < 0.05)
 		snprintf(text + strlen(text), size - strlen(text), " The refined one is off by less than 0.1 %%.");
@@ -201,7 +215,7 @@ static void print_text(const struct vs_request *r, const struct comparison *c)
 		const struct vs_row *row = &c->rows[i];
 
 		vs_table_cell(table, vs_tag_name(row->tag));
-		sized(table, row->paper, row->tag != VS_TAG_ACTIVATIONS || r->shaped);
+		sized(table, row->paper, on_paper_known(c, row));
 		sized(table, row->refined, c->refined);
 		sized(table, row->measured, true);
 		vs_table_cell(table,
@@ -292,7 +306,7 @@ static void rows_json(struct vs_json *json, const struct comparison *c)
 
 		vs_json_object_line(json, NULL);
 		vs_json_string(json, "category", vs_tag_name(row->tag));
-		vs_json_unsigned(json, "paper_bytes", row->paper);
+		size_or_null(json, "paper_bytes", row->paper, on_paper_known(c, row));
 		size_or_null(json, "refined_bytes", row->refined, c->refined);
 		vs_json_unsigned(json, "measured_bytes", row->measured);
 		vs_json_string(json, "reason", row->reason);

@@ -215,7 +215,7 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 		enum vs_oom_number number;
 		const char *name, *meaning;
 	} rows[] = {
-	    {VS_OOM_REQUEST, "asked for", "of the driver: a segment, 20.00 MiB for any tensor from 1 to 10"},
+	    {VS_OOM_REQUEST, "asked for", "of the driver: a segment, 20 MiB for a tensor of 1 to 10 MiB"},
 	    {VS_OOM_TOTAL, "card", ""},
 	    {VS_OOM_LIMIT, "limit", "of this process or its pool"},
 	    {VS_OOM_FREE, "free", "on the card, caches given back"},

@@ -99,6 +99,7 @@ static void choose_card(struct vs_whatif *whatif)
 {
 	const struct vs_replay_input *input = &whatif->input;
 
+	whatif->outside_source = "unknown";
 	whatif->on.total = whatif->memory ? whatif->memory
 	                   : whatif->card ? whatif->card->total
 	                                  : input->recording.total;
@@ -107,14 +108,17 @@ static void choose_card(struct vs_whatif *whatif)
 		whatif->on.total = UNKNOWN_TOTAL;
 		return;
 	}
-	if (whatif->outside_known)
+	if (whatif->outside_known) {
 		whatif->on.outside = whatif->outside;
-	else if (whatif->card)
-		whatif->on.outside = whatif->card->context;
-	else if (input->context)
-		whatif->on.outside = input->context;
-	else if (input->snapshot && !whatif->memory)
+		whatif->outside_source = "stated";
+	} else if (whatif->card || input->context) { /* traces have a figure only of simulated cards */
+		whatif->on.outside = whatif->card ? whatif->card->context : input->context;
+		whatif->outside_source = "assumed";
+	} else if (input->snapshot && !whatif->memory) {
 		whatif->on.outside = outside_at_refusal(&input->recording, 0);
+		if (whatif->on.outside)
+			whatif->outside_source = "recorded";
+	}
 }
 
 /* What a step makes anew from its batch grows with it; what the model and the optimizer own does not. */

@@ -38,7 +38,8 @@ struct vs_whatif {
 	struct vs_replay_exactness exactness;
 	struct vs_replay_program *program;
 	bool exact;
-	struct vs_replay_card on; /* what the scenarios run on */
+	struct vs_replay_card on;   /* what the scenarios run on */
+	const char *outside_source; /* where on.outside is from: "stated", "assumed", "recorded", "unknown" */
 	bool card_known;
 	uint64_t perfect; /* the lower bound, bytes */
 	uint64_t scaled;  /* requests that were scaled */

@@ -88,9 +88,11 @@ int vs_whatif_json(const struct vs_whatif *whatif, FILE *out)
 	if (whatif->card_known) {
 		vs_json_unsigned(&json, "total_bytes", whatif->on.total);
 		vs_json_unsigned(&json, "outside_bytes", whatif->on.outside);
+		vs_json_string(&json, "outside_source", whatif->outside_source);
 	} else {
 		vs_json_null(&json, "total_bytes");
 		vs_json_null(&json, "outside_bytes");
+		vs_json_null(&json, "outside_source");
 	}
 	if (whatif->scale)
 		vs_json_number(&json, "scale_activations", whatif->scale);
@@ -199,24 +201,24 @@ static void text_card(const struct vs_screen *screen, const struct vs_whatif *wh
 		    "fits. Replayed as if memory had no end.\n");
 		return;
 	}
-	vs_screen_text(screen, 2, "On %s%s%s, of which %s taken by the CUDA context and others%s:", name,
-	               *name ? ", " : "", vs_size_format(whatif->on.total, total),
-	               vs_size_format(whatif->on.outside, outside), whatif->card ? " (assumed)" : "");
+	vs_size_format(whatif->on.total, total);
+	if (!strcmp(whatif->outside_source, "unknown"))
+		vs_screen_text(
+		    screen, 2,
+		    "On %s%s%s, all of it for PyTorch: what the CUDA context and others take is not known; "
+		    "--outside says it.",
+		    name, *name ? ", " : "", total);
+	else
+		vs_screen_text(screen, 2, "On %s%s%s, of which %s%s taken by the CUDA context and others:", name,
+		               *name ? ", " : "", total, vs_size_format(whatif->on.outside, outside),
+		               !strcmp(whatif->outside_source, "assumed") ? " (assumed)" : "");
 }
 
-static const char *verdict(const struct vs_whatif *whatif, const struct vs_whatif_scenario *s, char *text,
-                           size_t size)
+static const char *verdict(const struct vs_whatif *whatif, const struct vs_whatif_scenario *s)
 {
-	char request[VS_SIZE_MAX];
-
 	if (!whatif->card_known)
 		return "";
-	if (s->fits)
-		return "fits";
-	if (s->perfect)
-		return "does not fit";
-	snprintf(text, size, "refused at %s", vs_size_format(s->outcome.refused_size, request));
-	return text;
+	return s->fits ? "fits" : s->perfect ? "too big" : "refused";
 }
 
 static void text_scenarios(const struct vs_screen *screen, const struct vs_whatif *whatif)
@@ -224,7 +226,7 @@ static void text_scenarios(const struct vs_screen *screen, const struct vs_whati
 	static const enum vs_column kinds[] = {VS_FLEX, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_RIGHT, VS_LEFT, VS_LEFT};
 	struct vs_table *table =
 	    vs_table_new("scenario,reserved peak,above live,retries,CUDA calls,verdict,smallest card", kinds);
-	char text[VS_SIZE_MAX], refusal[64];
+	char text[VS_SIZE_MAX];
 
 	for (size_t i = 0; i < whatif->count; i++) {
 		const struct vs_whatif_scenario *s = &whatif->scenarios[i];
@@ -240,7 +242,7 @@ static void text_scenarios(const struct vs_screen *screen, const struct vs_whati
 			               whatif->perfect ? 100.0 * (double)above / (double)whatif->perfect : 0.0);
 		vs_table_cell(table, s->perfect ? "" : vs_count_format(stats->retries, text));
 		vs_table_cell(table, s->perfect ? "" : vs_count_format(stats->device_allocations, text));
-		vs_table_cell(table, verdict(whatif, s, refusal, sizeof(refusal)));
+		vs_table_cell(table, verdict(whatif, s));
 		vs_table_cell(table, s->smallest ? s->smallest->key : "none");
 		vs_table_style(table, s->perfect ? VS_DIM : s->fits ? VS_PLAIN : VS_RED);
 	}
