@@ -561,8 +561,12 @@ class Blocks(Case):
             text = run("blocks", self.run_folder, "--at", "built", "--explain", address).stdout
             self.assertIn(f"{row['address']}, 32.00 MiB: weights", text)
             self.assertIn("torch/nn/modules/", text)
-            self.assertIn("verdict     made where models are built", text)
+            self.assertIn("verdict      made where models are built", text)
             self.assertIn("Linear.__init__", text)
+            head = text[: text.index("\n  stack ")].splitlines()[1:]
+            for line in head:  # labels on the left, all else in one column
+                self.assertLessEqual(len(line), 100, line)
+                self.assertRegex(line, r"^  (stack rules|life       |verdict    |           )  \S")
         for wrong in ("0", "-5", "weights", "0x", ""):
             self.refused("blocks", self.run_folder, "--explain", wrong, names=["--explain", "address"])
         self.refused("blocks", self.run_folder, "--explain", "0x1000", names=["0x1000", "no block"])

@@ -248,8 +248,10 @@ static void print_text(const struct vs_request *r, const struct comparison *c)
 		if (*c->rows[i].reason)
 			vs_screen_text(&screen, 6, "    %s: %s", vs_tag_name(c->rows[i].tag), c->rows[i].reason);
 	}
-	puts("    fragmentation, outside PyTorch: not on paper; the allocator's segments, the CUDA context, "
-	     "libraries");
+	vs_screen_text(
+	    &screen, 6,
+	    "    fragmentation, outside PyTorch: not on paper; the allocator's segments, the CUDA context, "
+	    "libraries");
 	putchar('\n');
 	verdict(c, text, sizeof(text));
 	vs_screen_text(&screen, 0, "%s", text);

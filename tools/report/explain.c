@@ -55,8 +55,23 @@ static const char *role_name(enum vs_role role)
 	return names[role];
 }
 
+/* Of what stands right of the labels. */
+#define INDENT 15
+
+static void label(const char *name)
+{
+	printf("  %-11s", name);
+}
+
+static void add(char *text, size_t size, const char *more)
+{
+	size_t used = strlen(text);
+
+	snprintf(text + used, size - used, "%s%s", used ? ", " : "", more);
+}
+
 /* What a frame adds to what is said of the stack. */
-static void meaning(const struct vs_rule *rule)
+static void meaning(const struct vs_rule *rule, char *text, size_t size)
 {
 	static const struct {
 		uint16_t flag;
@@ -68,32 +83,27 @@ static void meaning(const struct vs_rule *rule)
 	    {VS_SITE_CLONE, "the copy of another tensor"}, {VS_SITE_OPERATOR, "an operator that forwards consist of"},
 	    {VS_SITE_CHECKPOINT, "a checkpointed part"},   {VS_SITE_CONSTRUCTOR, "a constructor"},
 	};
-	const char *between = "";
 
-	if (rule->role) {
-		printf("%s", role_name((enum vs_role)rule->role));
-		between = ", ";
-	}
-	if (rule->context) {
-		printf("%s%s", between, context_name((enum vs_context)rule->context));
-		between = ", ";
-	}
+	text[0] = '\0';
+	if (rule->role)
+		add(text, size, role_name((enum vs_role)rule->role));
+	if (rule->context)
+		add(text, size, context_name((enum vs_context)rule->context));
 	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
-		if (rule->flags & signs[i].flag) {
-			printf("%s%s", between, signs[i].name);
-			between = ", ";
-		}
+		if (rule->flags & signs[i].flag)
+			add(text, size, signs[i].name);
 	}
-	if (!*between)
-		printf("no sign of its own, and what is further out does not count");
+	if (!*text)
+		add(text, size, "no sign of its own, and what is further out does not count");
 }
 
 /* All frames that a rule knows, innermost first, each rule once: where they disagree, this shows it. */
-static void rules(const struct vs_subject *subject, const struct vs_block *block)
+static void rules(const struct vs_screen *screen, const struct vs_subject *subject, const struct vs_block *block)
 {
 	const struct vs_frame *frames;
 	uint16_t seen[64];
 	size_t count, seen_count = 0;
+	char text[256];
 
 	if (vs_symbol_stack(subject->symbols, block->stack, &frames, &count) < 0)
 		count = 0;
@@ -109,26 +119,30 @@ static void rules(const struct vs_subject *subject, const struct vs_block *block
 		if (!rule || again)
 			continue;
 		seen[seen_count++] = number;
-		printf("  %s  %s: ", seen_count == 1 ? "stack rules" : "           ", frames[i].function);
-		meaning(rule);
-		printf(" (rule %u, %s since %s)%s\n", number, rule->library, rule->since,
-		       number == block->rule ? ": this one counts" : "");
+		meaning(rule, text, sizeof(text));
+		label(seen_count == 1 ? "stack rules" : "");
+		vs_screen_text(screen, INDENT, "  %s: %s (rule %u, %s since %s)%s", frames[i].function, text, number,
+		               rule->library, rule->since, number == block->rule ? ": this one counts" : "");
 	}
 	if (!seen_count)
-		printf("  stack rules  none: no frame that the rules know\n");
+		puts("  stack rules  none: no frame that the rules know");
 }
 
-static void life(const struct vs_block *block)
+static void life(const struct vs_screen *screen, const struct vs_block *block)
 {
-	printf("  life        allocated in %s of step %" PRIu32 ", event %" PRIu64 "; ", vs_phase_name(block->phase),
-	       block->step, block->allocated_at);
+	char end[128];
+
 	if (!block->freed_at)
-		printf("never freed; the trace ended in %s", vs_phase_name(block->phase_freed));
+		snprintf(end, sizeof(end), "never freed; the trace ended in %s", vs_phase_name(block->phase_freed));
 	else
-		printf("freed in %s by %s, event %" PRIu64, vs_phase_name(block->phase_freed),
-		       context_name(block->freed_by), block->freed_at);
-	printf("; forwards begun in between: %" PRIu32 ", backwards: %" PRIu32 "\n", block->forwards,
-	       block->backwards);
+		snprintf(end, sizeof(end), "freed in %s by %s, event %" PRIu64, vs_phase_name(block->phase_freed),
+		         context_name(block->freed_by), block->freed_at);
+	label("life");
+	vs_screen_text(screen, INDENT,
+	               "  allocated in %s of step %" PRIu32 ", event %" PRIu64
+	               "; %s; forwards begun in between: %" PRIu32 ", backwards: %" PRIu32,
+	               vs_phase_name(block->phase), block->step, block->allocated_at, end, block->forwards,
+	               block->backwards);
 }
 
 static void explain(const struct vs_screen *screen, const struct vs_subject *subject, const struct vs_block *block,
@@ -140,10 +154,12 @@ static void explain(const struct vs_screen *screen, const struct vs_subject *sub
 	       subject->summary->pid, block->device, at, block->address, vs_size_format(block->size, size),
 	       block->detail ? vs_detail_path(block->detail) : vs_tag_name(block->tag),
 	       vs_screen_style(screen, VS_PLAIN));
-	rules(subject, block);
-	life(block);
-	printf("  verdict     %s%s\n",
-	       block->by_history ? "its end is not known, so as earlier blocks of this stack: " : "", block->why);
+	rules(screen, subject, block);
+	life(screen, block);
+	label("verdict");
+	vs_screen_text(screen, INDENT, "  %s%s",
+	               block->by_history ? "its end is not known, so as earlier blocks of this stack: " : "",
+	               block->why);
 	printf("  stack %" PRIu32 "\n", block->stack);
 	vs_stack_text(screen, subject, block->stack);
 }
