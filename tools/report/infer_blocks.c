@@ -15,6 +15,10 @@
  * not split off (c10/cuda/CUDACachingAllocator.cpp: kMinBlockSize, kSmallSize). */
 #define BLOCK UINT64_C(512)
 #define SLACK (UINT64_C(1) << 20)
+/* Smaller requests share segments of 20 MiB (kMinLargeAlloc, kLargeBuffer): what one keeps more is a segment's rest.
+ * Of many of one size the first in a segment keeps nothing. Larger ones have segments of their own, of whole 2 MiB.
+ */
+#define SHARED (UINT64_C(10) << 20)
 
 /* A longer period than any family's layer has tensors. */
 #define PERIOD_MAX 48
@@ -191,12 +195,24 @@ static uint64_t round_up(uint64_t bytes)
 	return (bytes + BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* Can a request of so many bytes have become this block? */
-static bool holds(uint64_t block, uint64_t bytes)
+/* Blocks of equal requests: the smallest of them, and how much of that may be more than was asked for. */
+struct piece {
+	uint64_t size, slack;
+	size_t count;
+};
+
+static struct piece single(uint64_t size)
+{
+	return (struct piece){size, SLACK, 1};
+}
+
+/* Can a request of so many bytes have become these? */
+static bool holds(struct piece block, uint64_t bytes)
 {
 	uint64_t rounded = round_up(bytes);
 
-	return block == rounded || (rounded > SLACK && block > rounded && block - rounded <= SLACK);
+	return block.size == rounded ||
+	       (rounded > SLACK && block.size > rounded && block.size - rounded <= block.slack);
 }
 
 /* Larger is rounder: sizes of models are multiples of powers of two. */
@@ -205,16 +221,19 @@ static uint64_t roundness(uint64_t n)
 	return n & -n;
 }
 
-/* Elements of `unit` bytes in a block: those a published model has come first (0: none given), then the roundest;
- * 0: no whole number fits. */
-static uint64_t pick(uint64_t block, uint64_t unit, uint64_t step, const uint64_t *known, size_t known_count)
+/* Elements of `unit` bytes in a block: those a published model has come first (0: none given), then what fills many
+ * small ones, then the roundest; 0: no whole number fits. */
+static uint64_t pick(struct piece block, uint64_t unit, uint64_t step, const uint64_t *known, size_t known_count)
 {
-	uint64_t most = block / unit / step * step, least = block > SLACK ? (block - SLACK) / unit : 0, best = 0;
+	uint64_t most = block.size / unit / step * step, best = 0;
+	uint64_t least = block.size > block.slack ? (block.size - block.slack) / unit : 0;
 
 	for (size_t i = 0; i < known_count; i++) {
 		if (known[i] && holds(block, known[i] * unit))
 			return known[i];
 	}
+	if (block.count > 1 && block.size < SHARED && most * unit == block.size)
+		return most;
 	for (uint64_t n = most; n && n >= least && holds(block, n * unit); n -= step) {
 		if (roundness(n) > roundness(best) || !best)
 			best = n;
@@ -222,23 +241,40 @@ static uint64_t pick(uint64_t block, uint64_t unit, uint64_t step, const uint64_
 	return best;
 }
 
-/* The block of role `role` in a period that begins at `at`; 0: the template has none. */
-static uint64_t size_of(const struct weights *w, const char *roles, size_t at, char role)
+/* The tensors of role `role`, and of `twin` where there is one that has the same size, in every layer from the one
+ * that begins at `at`; size 0: the template has none. */
+static struct piece size_of(const struct weights *w, const char *roles, size_t at, char role, char twin)
 {
-	const char *found = strchr(roles, role);
+	struct piece found = {UINT64_MAX, 0, 0};
+	uint64_t most = 0;
 
-	return found ? w->sizes[at + (size_t)(found - roles)] : 0;
+	for (size_t i = at; i < w->start + w->layers * w->period; i++) {
+		char here = roles[(i - at) % w->period];
+
+		if (here != role && here != twin)
+			continue;
+		found.size = w->sizes[i] < found.size ? w->sizes[i] : found.size;
+		most = w->sizes[i] > most ? w->sizes[i] : most;
+		found.count++;
+	}
+	if (!found.count)
+		return (struct piece){0};
+	/* The largest keeps the most. */
+	found.slack = most - found.size < SLACK ? SLACK - (most - found.size) : 0;
+	return found;
 }
 
 /* Tensors of one role have one size, in this layer and the next. */
 static bool consistent(const struct weights *w, const char *roles, size_t at)
 {
+	uint64_t query = size_of(w, roles, at, 'Q', 'Q').size, output = size_of(w, roles, at, 'O', 'O').size;
+
 	for (size_t i = 0; roles[i]; i++) {
-		if (!same(w->sizes[at + i], size_of(w, roles, at, roles[i])))
+		if (!same(w->sizes[at + i], size_of(w, roles, at, roles[i], roles[i]).size))
 			return false;
 	}
-	return same(size_of(w, roles, at, 'O'), size_of(w, roles, at, 'Q') ?: size_of(w, roles, at, 'O')) &&
-	       same(size_of(w, roles, at, 'D'), size_of(w, roles, at, 'G'));
+	return (!query || same(output, query)) &&
+	       same(size_of(w, roles, at, 'D', 'D').size, size_of(w, roles, at, 'G', 'G').size);
 }
 
 /* Feed-forward sizes of published models of this width. */
@@ -261,24 +297,26 @@ static bool solve(const struct weights *w, const char *roles, size_t at, uint64_
 {
 	uint64_t ffn[KNOWN], vocab[KNOWN], row = hidden * w->element, q, kv, f, v;
 	uint64_t edge = w->start ? w->sizes[0] : 0; /* the embedding comes first */
+	struct piece all = size_of(w, roles, at, 'C', 'C'), gate = size_of(w, roles, at, 'G', 'D');
+	struct piece query_bias = size_of(w, roles, at, 'q', 'q'), key_bias = size_of(w, roles, at, 'k', 'k');
+	struct piece gate_bias = size_of(w, roles, at, 'f', 'f');
 	size_t known = known_sizes(hidden, ffn, vocab, KNOWN);
 
-	if (size_of(w, roles, at, 'C')) {
-		if (!holds(size_of(w, roles, at, 'C'), 3 * hidden * row) ||
-		    !holds(size_of(w, roles, at, 'O'), hidden * row))
+	if (all.size) {
+		if (!holds(all, 3 * hidden * row) || !holds(size_of(w, roles, at, 'O', 'O'), hidden * row))
 			return false;
 		q = kv = hidden;
 	} else {
-		q = pick(size_of(w, roles, at, 'Q'), row, 8, &hidden, 1);
-		kv = pick(size_of(w, roles, at, 'K'), row, 8, &q, 1);
+		q = pick(size_of(w, roles, at, 'Q', 'O'), row, 8, &hidden, 1);
+		kv = pick(size_of(w, roles, at, 'K', 'V'), row, 8, &q, 1);
 	}
-	f = pick(size_of(w, roles, at, 'G'), row, 8, ffn, known);
-	v = edge ? pick(edge, row, 1, vocab, known) : 0;
+	f = pick(gate, row, 8, ffn, known);
+	v = edge ? pick(single(edge), row, 1, vocab, known) : 0;
 	if (!q || !kv || !f || q % kv)
 		return false;
-	if ((size_of(w, roles, at, 'q') && !holds(size_of(w, roles, at, 'q'), q * w->element)) ||
-	    (size_of(w, roles, at, 'k') && !holds(size_of(w, roles, at, 'k'), kv * w->element)) ||
-	    (size_of(w, roles, at, 'f') && !holds(size_of(w, roles, at, 'f'), f * w->element)))
+	if ((query_bias.size && !holds(query_bias, q * w->element)) ||
+	    (key_bias.size && !holds(key_bias, kv * w->element)) ||
+	    (gate_bias.size && !holds(gate_bias, f * w->element)))
 		return false;
 	r->hidden = hidden;
 	r->ffn = f;
@@ -286,7 +324,7 @@ static bool solve(const struct weights *w, const char *roles, size_t at, uint64_
 	r->query = q;
 	r->key = kv;
 	r->tied = !edge || !same(w->sizes[w->count - 1], edge);
-	r->exact = round_up(f * row) == size_of(w, roles, at, 'G') && (!edge || round_up(v * row) == edge);
+	r->exact = round_up(f * row) == gate.size && (!edge || round_up(v * row) == edge);
 	return true;
 }
 
@@ -294,9 +332,10 @@ static bool solve(const struct weights *w, const char *roles, size_t at, uint64_
 static bool match(const struct weights *w, const char *roles, struct vs_inference *r)
 {
 	for (size_t at = w->start; at < w->start + w->period && at + w->period <= w->count; at++) {
-		uint64_t norm = size_of(w, roles, at, 'N'), most = norm / w->element, tried = UINT64_MAX;
+		struct piece norm = size_of(w, roles, at, 'N', 'N');
+		uint64_t most = norm.size / w->element, tried = UINT64_MAX;
 
-		if (norm > SLACK || !consistent(w, roles, at)) /* no vector of a model is that long */
+		if (norm.size > SLACK || !consistent(w, roles, at)) /* no vector of a model is that long */
 			continue;
 		for (;;) {
 			uint64_t best = 0;
@@ -327,8 +366,8 @@ static uint64_t head_width(const struct vs_attention_blocks *attention, uint64_t
 
 		if (r->query % width || r->key % width)
 			continue;
-		if ((attention->row_sums && holds(attention->row_sums, rows * 4)) ||
-		    (attention->scores && seq && holds(attention->scores, rows * seq * 4)))
+		if ((attention->row_sums && holds(single(attention->row_sums), rows * 4)) ||
+		    (attention->scores && seq && holds(single(attention->scores), rows * seq * 4)))
 			return width;
 	}
 	return 0;
