@@ -109,6 +109,7 @@ python_env()
 	local torch=$1 requirements version name folder partial hash
 
 	requirements=$root/scripts/requirements/torch-$torch.txt
+	[[ -f $requirements ]] || die "PyTorch $torch: there are those of $(cd "$root/scripts/requirements" && echo torch-*.txt)"
 	version=$("$(python)" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 	case $version in
 	3.11 | 3.12 | 3.13 | 3.14) ;;
