@@ -187,8 +187,9 @@ class OomMessage(Case):
             answer = json.loads(run("oom", "--message", path, "--json", status=1).stdout)
             self.assertEqual(answer["schema"], "vramshim/oom/1")
             causes.add(answer["cause"])
-            text = run("oom", "--message", path, status=1, COLUMNS="80").stdout
-            self.assertTrue(text.startswith("Out of memory: " + answer["cause"]), text)
+            done = run("oom", "--message", path, status=1, COLUMNS="80")
+            text = done.stdout
+            self.assertTrue(text.startswith("Out of memory: " + answer["cause"]), (path, text, done.stderr))
             for line in text.splitlines():
                 self.assertLessEqual(len(line), 80, line)
         expected = "request_too_large limit fragmentation other_process outside_pytorch full unknown"
