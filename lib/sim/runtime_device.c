@@ -33,7 +33,7 @@ VS_API int cudaGetDevice(int *device)
 VS_API int cudaSetDevice(int device)
 {
 	/* Since CUDA 12 this makes the primary context as well. */
-	int r = vs_sim_activate(device);
+	int r = vs_sim_activate_primary(device);
 
 	if (r == CU_OK)
 		vs_thread_set_device(device);
@@ -44,7 +44,7 @@ VS_API int cudaInitDevice(int device, unsigned int device_flags, unsigned int fl
 {
 	(void)device_flags;
 	(void)flags;
-	return vs_error(vs_sim_activate(device));
+	return vs_error(vs_sim_activate_primary(device));
 }
 
 VS_API int cudaSetDeviceFlags(unsigned int flags)

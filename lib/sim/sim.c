@@ -230,7 +230,7 @@ static int activate(int device)
 	return r;
 }
 
-int vs_sim_activate(int device)
+int vs_sim_activate_primary(int device)
 {
 	int r = vs_sim_check_device(device);
 
@@ -244,6 +244,16 @@ int vs_sim_activate(int device)
 		primaries[device].implicit = true;
 	pthread_mutex_unlock(&context_lock);
 	return r;
+}
+
+int vs_sim_activate(int device)
+{
+	const struct vs_context *context = thread_context;
+
+	/* A context that the job made, and works in, needs no primary one beside it. */
+	if (context && !context->primary && context->active && context->device == device)
+		return vs_sim_check();
+	return vs_sim_activate_primary(device);
 }
 
 int vs_sim_retain(int device)

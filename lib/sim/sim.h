@@ -57,7 +57,10 @@ int vs_sim_check(void);
 /* vs_sim_check() and `device` exists: else CU_INVALID_DEVICE. */
 int vs_sim_check_device(int device);
 
-/* ... and its primary context is on the books: what a first cudaMalloc does. */
+/* ... and its primary context is on the books: what cudaSetDevice does. */
+int vs_sim_activate_primary(int device);
+
+/* ... or one that the job made and the calling thread works in: what a first cudaMalloc does. */
 int vs_sim_activate(int device);
 int vs_sim_activate_current(void); /* ... of the calling thread's device */
 

@@ -305,6 +305,28 @@ PASSES(a_reset_ends_the_context_and_what_it_held)
 	CHECK(CALL(cudaMemGetInfo, &after, &total) == CU_OK && after == before);
 }
 
+PASSES(a_context_of_the_jobs_own_needs_no_primary_one)
+{
+	size_t before, after, total, context_bytes = ((uint64_t(*)(int))look_up("vramsim_context_bytes"))(1);
+	void *context, *pinned, *stream;
+	uint64_t p, handle;
+	unsigned int flags;
+	int active = 9;
+	struct vs_allocation_prop prop = {.type = 1, .location = {VS_LOCATION_DEVICE, 1}};
+
+	CHECK(CALL(cuCtxCreate_v2, &context, 0, 1) == CU_OK);
+	CHECK(CALL(cuMemGetInfo_v2, &before, &total) == CU_OK && before == total - context_bytes);
+	CHECK(CALL(cuMemAlloc_v2, &p, (size_t)(2 * MIB)) == CU_OK);
+	CHECK(CALL(cuMemAllocAsync, &p, (size_t)(2 * MIB), NULL) == CU_OK);
+	CHECK(CALL(cuMemCreate, &handle, (size_t)(2 * MIB), &prop, (uint64_t)0) == CU_OK);
+	CHECK(CALL(cuMemHostAlloc, &pinned, (size_t)4096, 0) == CU_OK && CALL(cuStreamCreate, &stream, 0) == CU_OK);
+	CHECK(CALL(cuDevicePrimaryCtxGetState, 1, &flags, &active) == CU_OK && active == 0);
+	CHECK(CALL(cuMemGetInfo_v2, &after, &total) == CU_OK && before - after == 6 * MIB);
+	/* Without it, as ever. */
+	CHECK(CALL(cuCtxDestroy_v2, context) == CU_OK && CALL(cudaSetDevice, 1) == CU_OK);
+	CHECK(CALL(cuDevicePrimaryCtxGetState, 1, &flags, &active) == CU_OK && active == 1);
+}
+
 PASSES(popping_a_context_gives_the_device_back)
 {
 	void *context = NULL;
@@ -569,6 +591,7 @@ int main(int argc, char **argv)
 	    TEST(entry_points),
 	    TEST(contexts_appear_when_used),
 	    TEST(a_reset_ends_the_context_and_what_it_held),
+	    TEST(a_context_of_the_jobs_own_needs_no_primary_one),
 	    TEST(popping_a_context_gives_the_device_back),
 	    TEST(a_pool_remembers_its_peak),
 	    TEST(nowhere_to_put_the_answer),
