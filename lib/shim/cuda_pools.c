@@ -101,30 +101,52 @@ static bool ask(const struct source *source, uint64_t *ret_bytes)
 	                       : vs_query_pool_held(source->handle, ret_bytes)) == 0;
 }
 
-static void sample(const struct vs_call *call, const struct source *source, _Atomic uint64_t *held)
+static bool sample(const struct vs_call *call, const struct source *source, _Atomic uint64_t *held)
 {
 	uint64_t bytes, again;
 
 	if (!ask(source, &bytes) || bytes == atomic_load(held))
-		return;
+		return false;
 	for (;; bytes = again) {
 		atomic_store(held, bytes);
 		record_held(call, source, bytes);
 		if (!ask(source, &again) || again == bytes)
-			return;
+			return true;
 	}
 }
 
-static void sample_pool(const struct vs_call *call, struct vs_pool *pool)
+static bool sample_pool(const struct vs_call *call, struct vs_pool *pool)
 {
+	bool changed = false;
+
 	/* Sequentially consistent, like the pair in vs_call_pool_ends(): either it sees us, or we see it. */
 	atomic_fetch_add(&pool->readers, 1);
 	if (atomic_load(&pool->state) == VS_POOL_LIVE) {
 		struct source source = {atomic_load(&pool->handle), atomic_load(&pool->device), false};
 
-		sample(call, &source, &pool->held);
+		changed = sample(call, &source, &pool->held);
 	}
 	atomic_fetch_sub(&pool->readers, 1);
+	return changed;
+}
+
+static uint64_t bit_of(int device)
+{
+	return device >= 0 && device < 64 ? UINT64_C(1) << device : 0;
+}
+
+/* One call changed several, which come event by event: after the last the trace adds up, and the driver may be asked
+ * for the free memory. */
+static void changed_on(struct vs_process *process, uint64_t devices)
+{
+	vs_thread.partial = false;
+	for (int device = 0; devices; device++, devices >>= 1) {
+		struct vramshim_event event = {
+		    .type = VRAMSHIM_CUDA_ALLOC, .memory = VRAMSHIM_MEMORY_HELD, .device = (int16_t)device};
+
+		if (devices & 1)
+			vs_sample_event(process, &event);
+	}
 }
 
 void vs_call_pools_changed(struct vs_call *call)
@@ -132,9 +154,17 @@ void vs_call_pools_changed(struct vs_call *call)
 	struct vs_process *process = vs_process_peek();
 	uint32_t count = process ? atomic_load_explicit(&process->pools.count, memory_order_acquire) : 0;
 
-	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
-		if (atomic_load_explicit(&process->pools.pools[i].state, memory_order_relaxed) == VS_POOL_LIVE)
-			sample_pool(call, &process->pools.pools[i]);
+	uint64_t devices = 0;
+
+	vs_thread.partial = count > 0;
+	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++) {
+		struct vs_pool *pool = &process->pools.pools[i];
+
+		if (atomic_load_explicit(&pool->state, memory_order_relaxed) == VS_POOL_LIVE &&
+		    sample_pool(call, pool))
+			devices |= bit_of(atomic_load(&pool->device));
+	}
+	changed_on(process, devices);
 }
 
 bool vs_pools_in_use(void)
@@ -169,8 +199,7 @@ void vs_call_complete(struct vs_call *call, struct vs_pool *pool)
 
 static void note_graphs(struct vs_pools *pools, int device)
 {
-	if (device >= 0 && device < 64)
-		atomic_fetch_or(&pools->graph_devices, UINT64_C(1) << device);
+	atomic_fetch_or(&pools->graph_devices, bit_of(device));
 }
 
 void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t size, void *stream)
@@ -294,10 +323,14 @@ void vs_call_graphs_changed(struct vs_call *call)
 	struct vs_process *process = vs_process_peek();
 	uint64_t devices = process ? atomic_load_explicit(&process->pools.graph_devices, memory_order_relaxed) : 0;
 
+	uint64_t changed = 0;
+
+	vs_thread.partial = devices != 0;
 	for (int device = 0; devices; device++, devices >>= 1) {
 		struct source source = {graphs_of(device), device, true};
 
-		if (devices & 1)
-			sample(call, &source, &process->pools.graphs_held[device]);
+		if (devices & 1 && sample(call, &source, &process->pools.graphs_held[device]))
+			changed |= bit_of(device);
 	}
+	changed_on(process, changed);
 }
