@@ -168,11 +168,13 @@ static int outside(struct analysis *a, struct vs_counter *counter, struct vs_pro
 	struct vs_point point = {.allocated = shown->allocated, .reserved = at->pytorch};
 
 	*out = (struct vs_outside){.at = *at, .allocated = shown->allocated, .pool = shown->pool};
-	out->context_source = counter->context_measured ? "measured" : source && counter->context ? source : "";
 	if (!counter->accounts.seen) {
 		out->at.sequence = 0;
-		out->at.context = counter->context;
+		if (!counter->contexts_seen)
+			out->at.context = counter->context;
 	}
+	/* Of that instant: at the end of a tidy program there is no context any more. */
+	out->context_source = counter->context_measured ? "measured" : source && out->at.context ? source : "";
 	if (at->sequence)
 		look_at(fullest, &point, &out->cached);
 	out->split_known = out->cached.exact && shown->reserved == at->pytorch;

@@ -6,6 +6,7 @@ test_ledger.py BUILD"""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -70,7 +71,7 @@ class Ledger(unittest.TestCase):
         command = [BUILD / "tools" / "vramreport", "--all", self.run_folder]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        sections = done.stdout.split("\nOutside PyTorch\n")[1:]
+        sections = re.split("\n(?:Outside PyTorch|What is on the card)\n", done.stdout)[1:]
         return " ".join(" ".join(section.split("\n\n")[0].split()) for section in sections)
 
     def add_up(self, device):

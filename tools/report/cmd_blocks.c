@@ -171,8 +171,14 @@ static void text(const struct vs_subjects *subjects, const struct command_line *
 
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
-		for (size_t j = 0; j < summary->device_count; j++)
+		for (size_t j = 0; j < summary->device_count; j++) {
 			text_device(&screen, summary, &summary->devices[j], line);
+			if (!vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
+				vs_screen_text(
+				    &screen, 2,
+				    "  What this program has on the card is not PyTorch's: vramreport report "
+				    "accounts for it.");
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ int vs_outside_account(const struct vs_subjects *subjects, const struct vs_subje
 	struct vs_outside_account account = {
 	    .device = device,
 	    .outside = &device->outside,
+	    .pytorch = vs_subject_has_pytorch(subject, device),
 	    .started_ns = vramshim_trace_info(subject->process->trace)->started_mono_ns,
 	    .sampled = at->sequence != 0,
 	    .others_known = at->others_known,

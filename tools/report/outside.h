@@ -27,6 +27,7 @@ struct vs_outside_account {
 	const struct vs_outside *outside;
 	uint64_t started_ns; /* of the process, on the event clock */
 	struct vs_neighbours neighbours;
+	bool pytorch; /* it has a part in this */
 	bool sampled;
 	bool others_known; /* by the driver; else only the recorded ones are */
 	uint64_t others;   /* bytes of all other processes that are known */

@@ -141,6 +141,11 @@ static void answer(const struct vs_screen *screen, const struct vs_outside_accou
 		               outside->context_source[0] ? "" : ", without the CUDA context");
 		return;
 	}
+	if (!account->pytorch) {
+		vs_screen_text(screen, 2, "  When it was fullest, %s of the card were used:",
+		               vs_size_format(outside->at.used, used));
+		return;
+	}
 	vs_screen_text(screen, 2, "  When it was fullest, %s, %s of the card were used; %s of that %s. The other %s:",
 	               vs_report_instant(&instant, when, sizeof(when)), vs_size_format(outside->at.used, used),
 	               vs_size_format(tensors, mine),
@@ -158,7 +163,7 @@ void vs_outside_print(const struct vs_screen *screen, const struct vs_outside_ac
 
 	if (!account->sampled)
 		lines.whole = at->context + at->pytorch + at->libraries + at->rounding;
-	vs_screen_title(screen, "Outside PyTorch");
+	vs_screen_title(screen, account->pytorch ? "Outside PyTorch" : "What is on the card");
 	answer(screen, account);
 	lines.table = vs_table_new(",,,", kinds);
 	pytorch_lines(&lines, outside);

@@ -98,6 +98,25 @@ static void header(const struct vs_screen *screen, const struct vs_subject *subj
 	               device->simulated ? " (simulated)" : "");
 }
 
+/* How a program without PyTorch ended. */
+static void ending_elsewhere(const struct vs_screen *screen, const struct vs_summary *summary,
+                             const struct vs_device_summary *device)
+{
+	char held[VS_SIZE_MAX];
+
+	vs_size_format(device->end.device, held);
+	if (summary->exit == VS_EXIT_RUNNING)
+		vs_screen_text(screen, 0, "It is still running, now with %s on the card.", held);
+	else if (summary->exit == VS_EXIT_CLEAN)
+		vs_screen_text(screen, 0, "The process ended in order.");
+	else
+		vs_screen_text(screen, 0,
+		               "%sNo end was recorded%s: the process was killed, or its trace is cut. At the last "
+		               "event, %.1f s after the start, it had %s on the card.",
+		               vs_screen_style(screen, VS_RED), vs_screen_style(screen, VS_PLAIN),
+		               summary->duration_ns / 1e9, held);
+}
+
 /* How it ended, where that is news. */
 static void ending(const struct vs_screen *screen, const struct vs_subject *subject,
                    const struct vs_device_summary *device)
@@ -124,6 +143,10 @@ static void ending(const struct vs_screen *screen, const struct vs_subject *subj
 		vs_report_stack(screen, subject, oom->stack);
 		if (device->oom_count > 1)
 			vs_screen_text(screen, 0, "That was the last of %zu times.", device->oom_count);
+	}
+	if (!vs_subject_has_pytorch(subject, device)) {
+		ending_elsewhere(screen, summary, device);
+		return;
 	}
 	if (summary->exit == VS_EXIT_KILLED)
 		vs_screen_text(
@@ -202,6 +225,20 @@ static void answer(const struct vs_screen *screen, const struct vs_device_summar
 		               "the tags and "
 		               "stacks here are those of the highest moment that was.",
 		               vs_size_format(device->max_allocated, allocated));
+}
+
+/* The answer for a program without PyTorch. */
+static void answer_elsewhere(const struct vs_screen *screen, const struct vs_device_summary *device)
+{
+	char most[VS_SIZE_MAX], total[VS_SIZE_MAX], part[16], of[96] = "of the card";
+
+	if (device->total)
+		snprintf(of, sizeof(of), "of the card's %s (%s)", vs_size_format(device->total, total),
+		         share(device->max_device, device->total, part, sizeof(part)));
+	vs_screen_text(screen, 0, "This process took at most %s%s%s %s%s: %" PRIu64 " bytes.",
+	               vs_screen_style(screen, VS_BOLD), vs_size_format(device->max_device, most),
+	               vs_screen_style(screen, VS_PLAIN), of,
+	               device->outside.context_source[0] ? "" : ", without the CUDA context", device->max_device);
 }
 
 static void tags(const struct vs_screen *screen, const struct vs_point *peak)
@@ -359,16 +396,20 @@ void vs_report_device(const struct vs_screen *screen, const struct vs_subjects *
 	header(screen, subject, device);
 	fprintf(screen->out, "\n");
 	/* The answer first: where memory ran out, that; else the peak. */
-	bool died = subject->summary->exit == VS_EXIT_OOM;
+	bool died = subject->summary->exit == VS_EXIT_OOM, pytorch = vs_subject_has_pytorch(subject, device);
 	if (died)
 		ending(screen, subject, device);
-	answer(screen, device);
+	if (pytorch)
+		answer(screen, device);
+	else
+		answer_elsewhere(screen, device);
 	if (!died)
 		ending(screen, subject, device);
 	missing(screen, device);
 	if (device->allocations)
 		tags(screen, &device->peak);
-	counters(screen, device);
+	if (pytorch)
+		counters(screen, device);
 	if (device->allocations)
 		fragmentation(screen, &device->fragmentation);
 	if (vs_outside_account(subjects, subject, device, &account) == 0) {

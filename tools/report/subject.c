@@ -121,6 +121,12 @@ const struct vs_device_summary *vs_subjects_worst(const struct vs_subjects *subj
 	return worst;
 }
 
+bool vs_subject_has_pytorch(const struct vs_subject *subject, const struct vs_device_summary *device)
+{
+	return subject->summary->snapshot || subject->summary->torch[0] || device->allocations ||
+	       device->max_reserved || device->outside.at.pytorch;
+}
+
 const char *vs_exit_name(enum vs_exit exit)
 {
 	static const char *const names[] = {

@@ -31,6 +31,9 @@ void vs_subjects_close(struct vs_subjects *subjects);
 const struct vs_device_summary *vs_subjects_worst(const struct vs_subjects *subjects,
                                                   const struct vs_subject **ret_subject);
 
+/* Whether PyTorch has any part in what is on the card: to others, its counters and words say nothing. */
+bool vs_subject_has_pytorch(const struct vs_subject *subject, const struct vs_device_summary *device);
+
 #define VS_WHO_MAX 32
 /* "pid 123", or "PyTorch snapshot". Returns `text`. */
 const char *vs_who(const struct vs_summary *summary, char text[VS_WHO_MAX]);
