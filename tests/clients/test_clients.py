@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: MIT
+"""Little CUDA programs without PyTorch, each with its own account of what it asked for, recorded on a simulated card:
+they run as without us, and trace and report have the same bytes. test_clients.py BUILD"""
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+FOLDER = BUILD / "tests" / "clients"
+PAGE = 2 << 20
+GPU = "A100-80"
+CARD_KINDS = ("device", "array", "physical", "held", "graphs")  # what takes bytes of the card
+PYTORCH_ONLY = ("PyTorch", "allocated", "reserved", "step", "tensor", "estimate", "paper", "Fragmentation", "memory_")
+
+
+def environment(variables):
+    ours = ("VRAMSHIM_", "VRAMSIM_", "LD_")
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(ours)}, **variables}
+
+
+def run(*command, **variables):
+    command = [str(word) for word in command]
+    return subprocess.run(command, env=environment(variables), capture_output=True, text=True, timeout=60)
+
+
+def read(line):
+    """'NAME: KIND BYTES, ...' as (name, {kind: bytes})."""
+    name, rest = line.rsplit(": ", 1)
+    return name, {kind: int(size) for kind, size in (pair.split(" ") for pair in rest.split(", "))}
+
+
+class Clients(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.run_folder = pathlib.Path(folder.name) / "run"
+        self.vramrun = [BUILD / "tools" / "vramrun", "-o", self.run_folder, "--simulate", GPU, "--"]
+
+    def vramreport(self, *words):
+        done = run(BUILD / "tools" / "vramreport", *words, self.run_folder)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), words)
+        return done.stdout
+
+    def follow(self, program, *arguments, status=0):
+        """The instants of the program, after trace and unrecorded run agreed with each; [(name, {kind: bytes})]."""
+        command = [FOLDER / program, *arguments]
+        recorded = run(*self.vramrun, *command, VRAMSHIM_OOM="quiet")
+        sim = BUILD / "lib" / "sim"
+        plain = run(*command, LD_PRELOAD=str(sim / "libvramsim.so"), LD_LIBRARY_PATH=str(sim), VRAMSIM_GPU=GPU)
+        self.assertEqual((recorded.returncode, recorded.stderr), (status, ""))
+        self.assertEqual((plain.returncode, plain.stdout, plain.stderr), (status, recorded.stdout, ""))
+        (trace,) = self.run_folder.glob("*.vst")
+        books = run(FOLDER / "books", trace)
+        self.assertEqual((books.returncode, books.stdout), (0, recorded.stdout))
+        return [read(line) for line in recorded.stdout.splitlines()]
+
+    def check_report(self, fullest, by_library):
+        """The account at the instant `fullest` (of the program's own), library by library."""
+        report = json.loads(self.vramreport("report", "--json"))
+        (process,) = report["processes"]
+        (device,) = process["devices"]
+        outside = device["outside_pytorch"]
+        self.assertEqual((process["exit"], process["lost"], process["torch"], process["python"]), ("clean", 0, "", ""))
+        self.assertEqual(device["events"], {"allocations": 0, "frees": 0, "lost": 0, "mismatches": 0})
+        self.assertEqual(device["simulated"], True)
+        self.assertIsNone(device["estimate"])
+        self.assertEqual((device["steps"], device["oom"]), ([], []))
+        self.assertEqual(outside["used_bytes"], fullest["used"])
+        self.assertEqual(device["max"], {"allocated_bytes": 0, "reserved_bytes": 0, "device_bytes": fullest["used"]})
+        self.assertEqual(outside["by_library"], by_library)
+        self.assertEqual((outside["unexplained_bytes"], outside["other_processes_bytes"]), (0, 0))
+        self.assertEqual(outside["pytorch"]["reserved_bytes"], 0)
+        lines = outside["context_bytes"] + sum(by_library.values()) + outside["rounding_bytes"]
+        self.assertEqual(outside["used_bytes"], lines)
+        for sample in outside["samples"]:
+            self.assertEqual((sample["unexplained_bytes"], sample["pytorch_bytes"]), (0, 0))
+            lines = sample["context_bytes"] + sample["libraries_bytes"] + sample["rounding_bytes"]
+            self.assertEqual(sample["used_bytes"], lines)
+        return outside
+
+    def check_text(self, program, libraries):
+        """Read by somebody who has no PyTorch."""
+        text = self.vramreport("report")
+        header = rf"\A{program}\b.*\npid \d+ on .*\nGPU 0: NVIDIA A100.* \(simulated\)\n\nThis process took at most "
+        self.assertRegex(text, header)
+        self.assertIn("\nThe process ended in order.\n\nWhat is on the card\n", text)
+        for word in PYTORCH_ONLY:
+            self.assertNotIn(word, text)
+        table = re.findall(r"^  (\S.*?)  +(\d+(?:\.\d+)? \w+) +(\d+\.\d)%", text, re.M)
+        expected = ["CUDA context", *libraries, "rounding", "other processes", "unexplained", "used of the card"]
+        self.assertEqual([row[0] for row in table], expected)
+        self.assertEqual(table[-1][2], "100.0")
+        self.assertLess(max(map(len, text.splitlines())), 121)
+        blocks = self.vramreport("blocks", "--at", "fullest", "--csv")
+        self.assertEqual(blocks, "process,device,address,size,tag,detail,phase,step,stack\n")
+        self.assertIn("not PyTorch's", self.vramreport("blocks", "--at", "fullest"))
+
+    def test_linked_to_the_runtime(self):
+        marks = self.follow("stencil", status=3)
+        names = [name for name, _ in marks]
+        self.assertEqual(names, ["ready", "refined", "refined", "finest", "fullest", "over"])
+        ready, fullest, over = (dict(marks)[name] for name in ("ready", "fullest", "over"))
+        pitch = 4096  # of 4004 bytes: whole 512
+        self.assertEqual(ready["device"], 2 * pitch * 777)
+        self.assertEqual((ready["array"], ready["managed"], ready["pinned"]), (640 * 480 * 8, 12345, 3000001 + 8 * 4096))
+        self.assertEqual(over, {"device": 4, "used": over["used"]})
+        outside = self.check_report(fullest, {"stencil": fullest["device"] + fullest["array"]})
+        self.assertEqual(outside["context_bytes"], over["used"] - PAGE)
+        self.check_text("stencil", ["stencil"])
+
+    def test_driver_by_name(self):
+        marks = self.follow("modules")
+        by_name = dict(marks)
+        context = by_name["another context"]["used"]
+        self.assertEqual(by_name["started"], {"used": context})
+        grown = [bytes["physical"] for name, bytes in marks if name == "grown"]
+        self.assertEqual(grown, [PAGE, 3 * PAGE, 8 * PAGE, 18 * PAGE, 35 * PAGE])
+        self.assertEqual(by_name["released, mapped"], by_name["fullest"])
+        self.assertEqual(by_name["fullest"]["used"] - by_name["unmapped, one retained"]["used"], 34 * PAGE)
+        fullest = by_name["fullest"]
+        outside = self.check_report(fullest, {"modules": fullest["device"] + fullest["physical"]})
+        self.assertEqual(outside["context_bytes"], context)
+        self.check_text("modules", ["modules"])
+
+    def test_pools_and_graphs(self):
+        marks = self.follow("pools")
+        by_name = dict(marks)
+        context, fullest = by_name["over"]["used"], by_name["fullest"]
+        # The graph's two buffers and the one that is handed out, in whole pages; nothing before the first launch.
+        self.assertNotIn("graphs", by_name["captured"])
+        self.assertEqual(by_name["launched"]["graphs"], (5 + 2 + 4) * PAGE)
+        self.assertEqual(by_name["launched again"], fullest)
+        self.assertNotIn("graphs", by_name["graphs gone"])
+        self.assertLessEqual(by_name["trimmed"]["held"], 8 << 20)
+        self.assertGreater(by_name["trimmed by itself"]["held"], 8 << 20)
+        self.assertEqual(by_name["trimmed"]["held"] + context, by_name["trimmed"]["used"] - PAGE)
+        # What pools have and nobody uses is in no library's line.
+        in_use = fullest["device"] + fullest["pool"] + fullest["graphs"]
+        outside = self.check_report(fullest, {"pools": in_use})
+        self.assertEqual(outside["rounding_bytes"], fullest["used"] - context - in_use)
+        self.check_text("pools", ["pools"])
+
+    def test_private_runtime(self):
+        marks = self.follow("ring", FOLDER / "libcommunicator.so")
+        by_name = dict(marks)
+        alone, fullest, over = by_name["communicator"], by_name["fullest"], by_name["over"]
+        self.assertEqual((alone["physical"], alone["mapped"], alone["reserved"]), (18 * PAGE,) * 3)
+        self.assertEqual(alone["device"], 70000 + 8 * (24000000 // 4096 * 8 + 8))
+        theirs = alone["device"] + alone["physical"]
+        own = fullest["device"] - alone["device"]
+        self.assertEqual(own, 8 * 24000000 + 4096)
+        outside = self.check_report(fullest, {"communicator": theirs, "ring": own})
+        self.assertEqual(over["used"], outside["context_bytes"] + PAGE)
+        self.check_text("ring", ["ring", "communicator"])
+
+    def test_killed_at_work(self):
+        command = [str(word) for word in (*self.vramrun, FOLDER / "stencil")]
+        process = subprocess.Popen(command, env=environment({"CLIENT_WORK_MS": "60000"}), stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        for _ in range(600):
+            if list(self.run_folder.glob("*.vst")) and "mark finest" in self.vramreport("dump"):
+                break
+            time.sleep(0.05)
+        held = r"8\d\d\.\d\d MiB"
+        self.assertRegex(self.vramreport("report"), f"\nIt is still running, now with {held} on the card.\n")
+        process.kill()
+        self.assertEqual(process.wait(), -9)
+        text = self.vramreport("report")
+        sentence = rf"No end was recorded: the process was killed, .* At the last event, .* it had {held} on the card\."
+        self.assertRegex(" ".join(text.split()), sentence)
+        for word in PYTORCH_ONLY:
+            self.assertNotIn(word, text)
+
+
+if __name__ == "__main__":
+    unittest.main()
