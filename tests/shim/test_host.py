@@ -17,7 +17,7 @@ from recorder import CUDA_ALLOC, CUDA_FREE, SHIM, TOOLS, TORCH_ALLOC, TORCH_FREE
 
 HOST = TOOLS + "/host/host"
 INTERPOSER = TOOLS + "/host/interpose.so"
-SCENARIOS = subprocess.run([HOST, "--list"], stdout=subprocess.PIPE, check=True).stdout.decode().split()
+SCENARIOS = Run([HOST, "--list"], shim=False).stdout.decode().split()
 
 # Where the recorder cannot write its trace, it may say so: one line for each process.
 SPEAKS = {"no-memory", "no-files", "tiny-files", "no-descriptors", "other-root", "other-user", "sandbox"}
