@@ -294,7 +294,7 @@ static void on_free(struct run *run)
 {
 	const struct vramshim_event *event = run->event;
 	struct vs_attempt *attempt = attempt_of(run, event->thread);
-	uint32_t index = find(run->resolver, event->memory, event->address);
+	uint32_t index;
 	uint64_t done;
 
 	if (!attempt)

@@ -119,6 +119,14 @@ void vs_json_unsigned(struct vs_json *json, const char *key, uint64_t value)
 	fprintf(json->out, "%" PRIu64, value);
 }
 
+void vs_json_unsigned_if(struct vs_json *json, const char *key, bool known, uint64_t value)
+{
+	if (known)
+		vs_json_unsigned(json, key, value);
+	else
+		vs_json_null(json, key);
+}
+
 void vs_json_signed(struct vs_json *json, const char *key, int64_t value)
 {
 	begin(json, key);

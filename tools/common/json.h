@@ -35,6 +35,7 @@ void vs_json_end(struct vs_json *json);
 
 void vs_json_string(struct vs_json *json, const char *key, const char *text); /* NULL text: null */
 void vs_json_unsigned(struct vs_json *json, const char *key, uint64_t value);
+void vs_json_unsigned_if(struct vs_json *json, const char *key, bool known, uint64_t value); /* not known: null */
 void vs_json_signed(struct vs_json *json, const char *key, int64_t value);
 void vs_json_number(struct vs_json *json, const char *key, double value); /* not finite: null */
 void vs_json_bool(struct vs_json *json, const char *key, bool value);

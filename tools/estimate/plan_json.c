@@ -135,14 +135,6 @@ static void sweep_json(struct vs_json *json, const struct vs_plan *p)
 	vs_json_end(json);
 }
 
-static void count_or_null(struct vs_json *json, const char *key, uint64_t count)
-{
-	if (count)
-		vs_json_unsigned(json, key, count);
-	else
-		vs_json_null(json, key);
-}
-
 static void card_json(struct vs_json *json, const struct vs_request *r, const struct vs_plan *p)
 {
 	static const char *const names[VS_PLAN_SHARDINGS] = {"ddp", "zero1", "zero2", "zero3", "fsdp"};
@@ -155,7 +147,7 @@ static void card_json(struct vs_json *json, const struct vs_request *r, const st
 	vs_json_unsigned(json, "usable_bytes", p->usable);
 	vs_json_object_line(json, "gpus_by_sharding");
 	for (int i = 0; i < VS_PLAN_SHARDINGS; i++)
-		count_or_null(json, names[i], p->ranks[i]);
+		vs_json_unsigned_if(json, names[i], p->ranks[i], p->ranks[i]);
 	vs_json_end(json);
 	vs_json_object_line(json, "largest");
 	vs_json_unsigned(json, "batch", p->largest_batch);
@@ -178,7 +170,7 @@ void vs_plan_print_json(const struct vs_request *r, const struct vs_plan *p)
 	vs_json_unsigned(&json, "host_bytes", p->forecast.host);
 	if (p->with_gpu) {
 		vs_json_bool(&json, "fits", p->fits);
-		count_or_null(&json, "gpus_needed", p->gpus_needed);
+		vs_json_unsigned_if(&json, "gpus_needed", p->gpus_needed, p->gpus_needed);
 		card_json(&json, r, p);
 	} else {
 		vs_json_null(&json, "fits");

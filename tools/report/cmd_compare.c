@@ -278,14 +278,6 @@ static void print_text(const struct vs_request *r, const struct comparison *c)
 	vs_screen_text(&screen, 0, "%s", text);
 }
 
-static void size_or_null(struct vs_json *json, const char *key, uint64_t bytes, bool known)
-{
-	if (known)
-		vs_json_unsigned(json, key, bytes);
-	else
-		vs_json_null(json, key);
-}
-
 static void model_json(struct vs_json *json, const struct vs_request *r, const struct comparison *c)
 {
 	vs_json_object(json, "model");
@@ -314,9 +306,9 @@ static void model_json(struct vs_json *json, const struct vs_request *r, const s
 	vs_json_bool(json, "attention", c->inferred.attention);
 	vs_json_bool(json, "adapters", c->inferred.adapters);
 	vs_json_bool(json, "sizes_assumed", c->inferred.assumed);
-	size_or_null(json, "layers", c->inferred.facts.layers, c->inferred.facts.layers > 0);
-	size_or_null(json, "hidden", c->inferred.facts.hidden, c->inferred.facts.hidden > 0);
-	size_or_null(json, "head_dim", c->inferred.facts.head_dim, c->inferred.facts.head_dim > 0);
+	vs_json_unsigned_if(json, "layers", c->inferred.facts.layers > 0, c->inferred.facts.layers);
+	vs_json_unsigned_if(json, "hidden", c->inferred.facts.hidden > 0, c->inferred.facts.hidden);
+	vs_json_unsigned_if(json, "head_dim", c->inferred.facts.head_dim > 0, c->inferred.facts.head_dim);
 	vs_json_end(json);
 	vs_json_end(json);
 }
@@ -329,8 +321,8 @@ static void rows_json(struct vs_json *json, const struct comparison *c)
 
 		vs_json_object_line(json, NULL);
 		vs_json_string(json, "category", vs_tag_name(row->tag));
-		size_or_null(json, "paper_bytes", row->paper, on_paper_known(c, row));
-		size_or_null(json, "refined_bytes", row->refined, c->refined);
+		vs_json_unsigned_if(json, "paper_bytes", on_paper_known(c, row), row->paper);
+		vs_json_unsigned_if(json, "refined_bytes", c->refined, row->refined);
 		vs_json_unsigned(json, "measured_bytes", row->measured);
 		vs_json_string(json, "reason", row->reason);
 		vs_json_end(json);
@@ -356,7 +348,7 @@ static void print_json(const struct vs_request *r, const struct comparison *c)
 	rows_json(&json, c);
 	vs_json_object(&json, "peak");
 	vs_json_unsigned(&json, "paper_bytes", c->paper.total);
-	size_or_null(&json, "refined_bytes", vs_forecast_peak(&c->forecast), c->refined);
+	vs_json_unsigned_if(&json, "refined_bytes", c->refined, vs_forecast_peak(&c->forecast));
 	vs_json_unsigned(&json, "measured_bytes", peak->allocated);
 	vs_json_string(&json, "instant", c->refined ? vs_instant_name(c->forecast.winner) : NULL);
 	vs_json_string(&json, "phase", vs_phase_name(peak->phase));

@@ -3,10 +3,7 @@
 
 static void number(struct vs_json *json, const char *key, uint64_t value)
 {
-	if (value == VS_OOM_UNKNOWN)
-		vs_json_null(json, key);
-	else
-		vs_json_unsigned(json, key, value);
+	vs_json_unsigned_if(json, key, value != VS_OOM_UNKNOWN, value);
 }
 
 static void remedy_json(struct vs_json *json, const struct vs_oom_remedy *remedy)

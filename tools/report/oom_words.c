@@ -264,8 +264,9 @@ void vs_oom_print_remedies(const struct vs_screen *screen, const struct vs_oom_c
 		if (remedy->saves == VS_OOM_UNKNOWN)
 			snprintf(line, sizeof(line), "  - %s", remedy->what);
 		else
-			snprintf(line, sizeof(line), "  - %s%s: %s", vs_size_format(remedy->saves, size),
-			         answers[remedy->enough], remedy->what);
+			snprintf(line, sizeof(line), "  - %s%s%s: %s",
+			         remedy->evidence == VS_OOM_ESTIMATED ? "about " : "",
+			         vs_size_format(remedy->saves, size), answers[remedy->enough], remedy->what);
 		if (brief) {
 			vs_text_fit(screen, line, screen->width, VS_CUT_END, fit, sizeof(fit));
 			fprintf(screen->out, "%s\n", fit);

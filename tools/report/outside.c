@@ -100,21 +100,13 @@ static double seconds(const struct vs_outside_account *account, const struct vs_
 	return sample->time_ns > account->started_ns ? (sample->time_ns - account->started_ns) / 1e9 : 0;
 }
 
-static void number_or_null(struct vs_json *json, const char *key, bool known, uint64_t value)
-{
-	if (known)
-		vs_json_unsigned(json, key, value);
-	else
-		vs_json_null(json, key);
-}
-
 static void pytorch_json(struct vs_json *json, const struct vs_outside *outside)
 {
 	vs_json_object_line(json, "pytorch");
 	vs_json_unsigned(json, "reserved_bytes", outside->at.pytorch);
 	vs_json_unsigned(json, "allocated_bytes", outside->allocated);
-	number_or_null(json, "releasable_bytes", outside->split_known, outside->cached.releasable);
-	number_or_null(json, "pinned_bytes", outside->split_known, outside->cached.pinned);
+	vs_json_unsigned_if(json, "releasable_bytes", outside->split_known, outside->cached.releasable);
+	vs_json_unsigned_if(json, "pinned_bytes", outside->split_known, outside->cached.pinned);
 	vs_json_unsigned(json, "cuda_pool_bytes", outside->pool);
 	vs_json_end(json);
 }
@@ -133,8 +125,8 @@ static void samples_json(struct vs_json *json, const struct vs_outside_account *
 		vs_json_unsigned(json, "pytorch_bytes", sample->pytorch);
 		vs_json_unsigned(json, "libraries_bytes", sample->libraries);
 		vs_json_unsigned(json, "rounding_bytes", sample->rounding);
-		number_or_null(json, "other_processes_bytes", sample->others_known, sample->others);
-		number_or_null(json, "process_bytes", sample->own, sample->own);
+		vs_json_unsigned_if(json, "other_processes_bytes", sample->others_known, sample->others);
+		vs_json_unsigned_if(json, "process_bytes", sample->own, sample->own);
 		vs_json_signed(json, "unexplained_bytes", sample->unexplained);
 		vs_json_end(json);
 	}
@@ -148,7 +140,7 @@ void vs_outside_json(struct vs_json *json, const struct vs_outside_account *acco
 	bool known = outside->context_source[0];
 
 	vs_json_object(json, "outside_pytorch");
-	number_or_null(json, "context_bytes", known, outside->at.context);
+	vs_json_unsigned_if(json, "context_bytes", known, outside->at.context);
 	vs_json_string(json, "context_source", known ? outside->context_source : NULL);
 	vs_json_object_line(json, "by_library");
 	for (size_t i = 0; i < outside->library_count; i++)
@@ -160,7 +152,8 @@ void vs_outside_json(struct vs_json *json, const struct vs_outside_account *acco
 		vs_json_null(json, "unexplained_bytes");
 	vs_json_unsigned(json, "rounding_bytes", outside->at.rounding);
 	pytorch_json(json, outside);
-	number_or_null(json, "other_processes_bytes", account->others_known || neighbours->count, account->others);
+	vs_json_unsigned_if(json, "other_processes_bytes", account->others_known || neighbours->count,
+	                    account->others);
 	vs_json_bool(json, "other_processes_complete", account->others_known);
 	vs_json_array(json, "recorded_processes");
 	for (size_t i = 0; i < neighbours->count; i++) {
@@ -170,8 +163,8 @@ void vs_outside_json(struct vs_json *json, const struct vs_outside_account *acco
 		vs_json_end(json);
 	}
 	vs_json_end(json);
-	number_or_null(json, "used_bytes", account->sampled, outside->at.used);
-	number_or_null(json, "process_bytes", outside->at.own, outside->at.own);
+	vs_json_unsigned_if(json, "used_bytes", account->sampled, outside->at.used);
+	vs_json_unsigned_if(json, "process_bytes", outside->at.own, outside->at.own);
 	if (account->sampled) {
 		vs_json_object_line(json, "at");
 		vs_json_number(json, "time_s", seconds(account, &outside->at));

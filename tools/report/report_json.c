@@ -53,10 +53,7 @@ static void estimate(struct vs_json *json, const struct vs_subject *subject, con
 		bool known = i != VS_ESTIMATE_OTHER && (i != VS_ESTIMATE_ACTIVATIONS || estimate.activations);
 		vs_json_object_line(json, NULL);
 		vs_json_string(json, "category", vs_estimate_name(i));
-		if (known)
-			vs_json_unsigned(json, "paper_bytes", estimate.paper[i]);
-		else
-			vs_json_null(json, "paper_bytes");
+		vs_json_unsigned_if(json, "paper_bytes", known, estimate.paper[i]);
 		vs_json_unsigned(json, "measured_bytes", estimate.measured[i]);
 		vs_json_end(json);
 	}
@@ -85,14 +82,8 @@ static void steps(struct vs_json *json, const struct vs_device_summary *device)
 		vs_json_unsigned(json, "requested_bytes", oom->requested);
 		vs_json_unsigned(json, "allocated_bytes", oom->at.allocated);
 		vs_json_unsigned(json, "reserved_bytes", oom->at.reserved);
-		if (oom->free_known)
-			vs_json_unsigned(json, "free_bytes", oom->free);
-		else
-			vs_json_null(json, "free_bytes");
-		if (oom->largest_known)
-			vs_json_unsigned(json, "largest_free_bytes", oom->largest_free);
-		else
-			vs_json_null(json, "largest_free_bytes");
+		vs_json_unsigned_if(json, "free_bytes", oom->free_known, oom->free);
+		vs_json_unsigned_if(json, "largest_free_bytes", oom->largest_known, oom->largest_free);
 		vs_json_unsigned(json, "step", oom->at.step);
 		vs_json_string(json, "phase", vs_phase_name(oom->at.phase));
 		vs_json_bool(json, "caught", oom->caught);

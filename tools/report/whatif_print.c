@@ -80,10 +80,7 @@ int vs_whatif_json(const struct vs_whatif *whatif, FILE *out)
 
 	vs_json_object(&json, NULL);
 	vs_json_string(&json, "schema", "vramshim/whatif/1");
-	if (whatif->input.pid)
-		vs_json_unsigned(&json, "pid", whatif->input.pid);
-	else
-		vs_json_null(&json, "pid");
+	vs_json_unsigned_if(&json, "pid", whatif->input.pid, whatif->input.pid);
 	vs_json_unsigned(&json, "device", (uint64_t)whatif->input.device);
 	if (whatif->card_known) {
 		vs_json_unsigned(&json, "total_bytes", whatif->on.total);
