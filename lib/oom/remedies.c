@@ -120,10 +120,10 @@ static void in_job(const struct vs_oom *oom, const struct vs_oom_job *job, struc
 	     "optimizer state in host memory (DeepSpeed's offload_optimizer), slower by its traffic",
 	     tags[VS_TAG_OPTIMIZER]);
 	if (!lora) {
-		gain(oom, remedies, "lora", "LoRA: of 1 % of the parameters at most, gradients and optimizer state",
+		gain(oom, remedies, "lora", "LoRA: gradients and optimizer state of 1 % of the parameters at most",
 		     trained / 100 * LORA_PERCENT);
 		if (job->parameters && tags[VS_TAG_WEIGHTS] > quantized)
-			gain(oom, remedies, "qlora", "QLoRA: the same, with the frozen weights in 4 bits",
+			gain(oom, remedies, "qlora", "QLoRA: LoRA on weights frozen in 4 bits",
 			     trained / 100 * LORA_PERCENT + tags[VS_TAG_WEIGHTS] - quantized);
 	}
 	/* Two moments of one byte each; where they are of 16 bits, that saves half, of 32 bits three quarters. */
