@@ -228,6 +228,8 @@ def test_float():
     entry = json.loads(out.stdout)["formats"][0]
     check(entry["event"] == "underflow" and entry["scaled"]["event"] == "subnormal" and entry["sign"] == 1, entry)
     check("65504" in run("float", "--table").stdout)
+    for words in (("--table",), ("6e-8", "--scale", "1024")):
+        check(all(len(line) <= 100 and line == line.rstrip() for line in run("float", *words).stdout.splitlines()))
     out = run("float", "6e-8", "--scale", "1024").stdout
     check(out.splitlines()[0].split() == "6e-8: kept by fp32 tf32 bf16; with fewer bits by fp16; becomes 0 in fp8-e4m3"
           " fp8-e5m2".split(), out)

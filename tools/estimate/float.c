@@ -123,7 +123,7 @@ static void print_value(const struct options *o, const char *text, double value)
 	print_summary(o, text, value, 1);
 	if (o->scale != 1)
 		print_summary(o, text, value, o->scale);
-	printf("\n%-8s  %-34s  %-9s  %-15s\n", "format", "sign exponent mantissa", "class", "becomes");
+	printf("\n%-8s  %-34s  %-9s  %s\n", "format", "sign exponent mantissa", "class", "becomes");
 	for (int pass = 0; pass < (o->scale != 1 ? 2 : 1); pass++) {
 		if (pass)
 			printf("with loss scaling: stored as %.9g (x %g), then divided again\n", value * o->scale,
@@ -156,22 +156,27 @@ static json_t *value_json(const struct options *o, double value)
 
 static void print_table(void)
 {
-	printf("%-8s  %-18s  %-7s  %-10s  %-14s  %-16s  %-9s  %s\n", "format", "sign+exp+mantissa", "stored",
-	       "largest", "smallest full", "smallest at all", "epsilon", "defined by");
+	printf("%-8s  %-18s  %-7s  %-10s  %-14s  %-16s  %s\n", "format", "sign+exp+mantissa", "stored", "largest",
+	       "smallest full", "smallest at all", "epsilon");
 	for (int i = 0; i < VS_FLOAT_COUNT; i++) {
 		const struct vs_float_format *f = vs_float_format((enum vs_float_id)i);
 		char fields[32];
 
 		snprintf(fields, sizeof(fields), "1+%d+%d = %d", f->exponent_bits, f->mantissa_bits,
 		         1 + f->exponent_bits + f->mantissa_bits);
-		printf("%-8s  %-18s  %2d bits  %-10.5g  %-14.5g  %-16.5g  %-9.4g  %s\n", f->name, fields,
-		       f->storage_bits, vs_float_max((enum vs_float_id)i), vs_float_min_normal((enum vs_float_id)i),
-		       vs_float_min_subnormal((enum vs_float_id)i), vs_float_epsilon((enum vs_float_id)i),
-		       f->standard);
+		printf("%-8s  %-18s  %2d bits  %-10.5g  %-14.5g  %-16.5g  %.4g\n", f->name, fields, f->storage_bits,
+		       vs_float_max((enum vs_float_id)i), vs_float_min_normal((enum vs_float_id)i),
+		       vs_float_min_subnormal((enum vs_float_id)i), vs_float_epsilon((enum vs_float_id)i));
 	}
-	puts("Below \"smallest full\" mantissa bits are lost one by one; a value below half of \"smallest at all\" "
-	     "is\n"
-	     "rounded to 0. Hardware that flushes subnormals does it already below \"smallest full\".");
+	puts(
+	    "Below \"smallest full\" mantissa bits are lost one by one; a value below half of \"smallest at all\" "
+	    "is\n"
+	    "rounded to 0. Hardware that flushes subnormals does it already below \"smallest full\".\n\nDefined by:");
+	for (int i = 0; i < VS_FLOAT_COUNT; i++) {
+		const struct vs_float_format *f = vs_float_format((enum vs_float_id)i);
+
+		printf("  %-8s  %s\n", f->name, f->standard);
+	}
 }
 
 static json_t *table_json(void)
