@@ -148,6 +148,9 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 	if (life->at_exit && !life->backwards && !life->modules)
 		return sure(VS_TAG_UNKNOWN,
 		            "the job ended without a backward and has no modules: nothing tells weights from data");
+	if (!life->freed && !life->backwards && !life->modules && !life->operators)
+		return guess(sure(VS_TAG_UNKNOWN, "made by the job's own code, and the trace ends before any module, "
+		                                  "operator or backward: nothing tells weights from data"));
 	/* Of the shape of something else, kept: momentum of an optimizer written by hand, where no other is seen;
 	 * copies of the weights (averages). */
 	if (kept && flags & VS_SITE_LIKE && !life->optimizers)

@@ -919,11 +919,17 @@ static void test_no_training(void **state)
 	(void)state;
 	begin();
 	ALLOC(1, MM, USER);
-	ALLOC(2, MM, USER);
+	ALLOC(2, MM, USER); /* killed, or out of memory: weights by hand, or data */
 	FREE(1, FINALIZE);
 	end();
 	TAG(1, UNKNOWN);
-	TAG(2, WEIGHTS);
+	TAG(2, UNKNOWN);
+	begin();
+	ALLOC(1, MM, USER);
+	ALLOC(2, NATIVE("at::_ops::mm::call"), USER); /* a forward by hand has begun */
+	end();
+	TAG(1, WEIGHTS);
+	TAG(2, ACTIVATIONS);
 }
 
 /* A stack that is cut may lack the frame that says whose the block is. */
