@@ -23,10 +23,10 @@ struct vs_resolver {          /* of a process; all zero to begin with */
 
 void vs_resolver_release(struct vs_resolver *resolver);
 
-/* A CUDA_ALLOC or CUDA_FREE, whose device, address and size are those of the allocation, and its memory one of DEVICE,
- * MANAGED, PINNED, ARRAY, PHYSICAL, MAPPED, RESERVED, FOREIGN, CONTEXT, CODE; HELD and GRAPHS for what a pool, or a
- * device's graphs, have from the card (they come and go with each change); POOL for what is in use of what a pool has,
- * which takes nothing more from the card. Of a free, the stack is the allocation's. Negative: stop. */
+/* A CUDA_ALLOC or CUDA_FREE, whose device, address and size are those of the allocation, and its memory one of
+ * DEVICE, MANAGED, PINNED, ARRAY, PHYSICAL, MAPPED, RESERVED, FOREIGN, CONTEXT, CODE; HELD and GRAPHS for what a
+ * pool, or a device's graphs, have from the card (they come and go with each change); POOL for what is in use of what
+ * a pool has, which takes nothing more from the card. Of a free, the stack is the allocation's. Negative: stop. */
 typedef int vs_resolved(void *user, const struct vramshim_event *event);
 
 /* Take in a CUDA_ALLOC, CUDA_FREE or CUDA_FAIL, in the order of the trace. -ENOMEM, or what `effect` said. */

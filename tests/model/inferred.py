@@ -36,6 +36,7 @@ JOBS = [
     job("vit", "fp32", "sdpa", "none", "sgd"),
     dict(job("llama-gqa", "bf16", "sdpa", "none", "adamw"), lora=16),
     job("llama-narrow", "bf16", "sdpa", "none", "adamw"),
+    dict(job("llama", "bf16", "sdpa", "none", "sgd"), decay=0.01),
 ]
 # Flags of compare that say no more than a run's own command line often does.
 SAID = ("batch", "seq")

@@ -190,8 +190,7 @@ static void print_inferred(const struct vs_request *r, const struct comparison *
 	printf("%s: %s parameters%s\n", c->inferred.parameters ? "model unknown" : r->name,
 	       vs_count_format(r->shaped ? vs_shape_count(&r->job.shape) : r->parameters, count),
 	       c->inferred.parameters ? " (inferred from the weights)" : c->inferred.model);
-	printf("  weights of %u bytes (%s%s)\n", c->inferred.dtype.bytes,
-	       c->inferred.dtype.assumed ? "assumed: " : "",
+	printf("  weights of %u bytes (%s)\n", c->inferred.dtype.bytes,
 	       c->inferred.dtype.basis ? c->inferred.dtype.basis : "recorded");
 	if (r->shaped)
 		print_sizes(r, c);

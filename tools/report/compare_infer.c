@@ -35,6 +35,13 @@ static enum vs_optimizer optimizer_of(double bytes, unsigned element)
 	return states < 1.5 * unit ? VS_OPTIMIZER_MOMENTUM : VS_OPTIMIZER_ADAMW;
 }
 
+/* SGD's code is seen where it makes anything at all: with weight decay alone, too. What it keeps is momentum. */
+static bool names_optimizer(const struct vs_inference *f, double per)
+{
+	return f->optimizer >= 0 &&
+	       (f->optimizer != VS_OPTIMIZER_MOMENTUM || optimizer_of(per, 4) != VS_OPTIMIZER_SGD);
+}
+
 static void infer_regime(struct vs_request *r, const struct vs_option *options, size_t count,
                          const struct vs_device_summary *device, struct vs_inferred *c)
 {
@@ -50,8 +57,9 @@ static void infer_regime(struct vs_request *r, const struct vs_option *options, 
 		r->precision = per > 9 && !c->facts.adapters ? VS_PRECISION_MASTER16 : VS_PRECISION_PURE16;
 	c->optimizer = !vs_option_given(options, count, "--optimizer");
 	if (c->optimizer)
-		r->optimizer =
-		    f->optimizer >= 0 ? f->optimizer : (int)optimizer_of(per, c->facts.adapters ? 4 : c->dtype.bytes);
+		r->optimizer = names_optimizer(f, per)
+		                   ? f->optimizer
+		                   : (int)optimizer_of(per, c->facts.adapters ? 4 : c->dtype.bytes);
 	c->checkpointing = !vs_option_given(options, count, "--checkpointing");
 	if (c->checkpointing)
 		r->checkpointing = f->checkpointing;
