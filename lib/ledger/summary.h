@@ -79,7 +79,7 @@ struct vs_outside {                 /* when the card was fullest, or, never samp
 	bool split_known;
 	const struct vs_library_bytes *libraries; /* descending by bytes */
 	size_t library_count;
-	uint64_t unsampled; /* device bytes of this process that were added after it, at their highest */
+	uint64_t unsampled;              /* device bytes of this process that were added after it, at their highest */
 	const struct vs_sample *samples; /* in order, with the last; of more than VS_SAMPLES_MAX, evenly thinned */
 	size_t sample_count;
 };
