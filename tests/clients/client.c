@@ -46,5 +46,5 @@ void client_work(void)
 {
 	const char *milliseconds = getenv("CLIENT_WORK_MS");
 
-	usleep(1000 * (milliseconds ? (useconds_t)atoi(milliseconds) : 100));
+	usleep(1000 * (milliseconds ? (useconds_t)atoi(milliseconds) : 300));
 }

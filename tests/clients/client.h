@@ -29,7 +29,7 @@ void client_check(int result, const char *call, int line);
 #define CHECK(call) client_check(call, #call, __LINE__)
 
 /* Work that takes time and no memory. The recorder asks for the free memory seldom: never in a program that is over
- * in a millisecond. CLIENT_WORK_MS milliseconds, or 100. */
+ * in a millisecond. CLIENT_WORK_MS milliseconds, or 300. */
 void client_work(void);
 
 #endif

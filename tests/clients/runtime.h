@@ -38,78 +38,54 @@ struct cudaMemAllocNodeParams {
 };
 
 /* Each entry is one of the stand-in's (cudart.c) too. */
-#define RUNTIME(entry)                                                                                                 \
-	entry(cudaSetDevice, (int device)) entry(cudaDeviceReset, (void)) entry(                                       \
-	    cudaDeviceSynchronize, (void)) entry(cudaMemGetInfo, (size_t * free_bytes, size_t * total))                \
-	    entry(cudaMalloc, (void **pointer, size_t size)) entry(                                                    \
-	        cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height))                         \
-	        entry(cudaMallocManaged, (void **pointer, size_t size, unsigned int flags)) entry(                     \
-	            cudaMallocArray,                                                                                   \
-	            (void **array, const struct cudaChannelFormatDesc *format, size_t width, size_t height,            \
-	             unsigned int flags)) entry(cudaFree, (void *pointer)) entry(cudaFreeArray, (void *array))         \
-	            entry(cudaMallocHost, (void **pointer, size_t size)) entry(cudaFreeHost, (void *pointer)) entry(   \
-	                cudaHostRegister,                                                                              \
-	                (void *pointer, size_t size, unsigned int flags)) entry(cudaHostUnregister, (void *pointer))   \
-	                entry(cudaMemcpyAsync, (void *to, const void *from, size_t size, int kind, void *stream))      \
-	                    entry(cudaMemcpy2DAsync,                                                                   \
-	                          (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,       \
-	                           size_t height, int kind, void *stream))                                             \
-	                        entry(cudaMemset2DAsync,                                                               \
-	                              (void *to, size_t pitch, int value, size_t width, size_t height,                 \
-	                               void *stream)) entry(cudaMemsetAsync,                                           \
-	                                                    (void *to, int value, size_t size, void *stream))          \
-	                            entry(cudaStreamCreateWithFlags, (void **stream, unsigned int flags)) entry(       \
-	                                cudaStreamSynchronize, (void *stream)) entry(cudaStreamDestroy,                \
-	                                                                             (void *stream))                   \
-	                                entry(cudaLaunchKernel,                                                        \
-	                                      (const void *kernel, struct dim3 grid, struct dim3 block,                \
-	                                       void **arguments,                                                       \
-	                                       size_t shared,                                                          \
-	                                       void                                                                    \
-	                                           *stream)) entry(cudaMallocAsync,                                    \
-	                                                           (void **pointer, size_t size, void *stream))        \
-	                                    entry(                                                                     \
-	                                        cudaMallocFromPoolAsync,                                               \
-	                                        (void **pointer, size_t size, void *pool,                              \
-	                                         void *stream)) entry(cudaFreeAsync, (void *pointer, void *stream))    \
-	                                        entry(cudaDeviceGetDefaultMemPool, (void **pool, int device)) entry(   \
-	                                            cudaMemPoolCreate,                                                 \
-	                                            (void **pool,                                                      \
-	                                             const struct cudaMemPoolProps                                     \
-	                                                 *props)) entry(cudaMemPoolDestroy, (void *pool))              \
-	                                            entry(cudaMemPoolTrimTo, (void *pool, size_t keep)) entry(         \
-	                                                cudaMemPoolSetAttribute,                                       \
-	                                                (void *pool, int attribute,                                    \
-	                                                 void *                                                        \
-	                                                     value)) entry(cudaMemPoolGetAttribute,                    \
-	                                                                   (void *pool, int attribute, void *value))   \
-	                                                entry(cudaStreamBeginCapture, (void *stream, int mode)) entry( \
-	                                                    cudaStreamEndCapture,                                      \
-	                                                    (void *stream,                                             \
-	                                                     void **                                                   \
-	                                                         graph)) entry(cudaGraphCreate,                        \
-	                                                                       (void **graph, unsigned int flags))     \
-	                                                    entry(cudaGraphAddMemAllocNode,                            \
-	                                                          (void **node, void *graph,                           \
-	                                                           const void                                          \
-	                                                               *dependencies,                                  \
-	                                                           size_t count,                                       \
-	                                                           struct cudaMemAllocNodeParams *params))             \
-	                                                        entry(                                                 \
-	                                                            cudaGraphInstantiate,                              \
-	                                                            (void **executable,                                \
-	                                                             void *graph, unsigned long long flags))           \
-	                                                            entry(cudaGraphLaunch,                             \
-	                                                                  (void *executable, void *stream))            \
-	                                                                entry(cudaGraphExecDestroy,                    \
-	                                                                      (void *executable))                      \
-	                                                                    entry(cudaGraphDestroy, (void *graph))     \
-	                                                                        entry(                                 \
-	                                                                            cudaDeviceGetGraphMemAttribute,    \
-	                                                                            (int device, int attribute,        \
-	                                                                             void *value))                     \
-	                                                                            entry(cudaDeviceGraphMemTrim,      \
-	                                                                                  (int device))
+/* clang-format off */
+#define RUNTIME(E) \
+	E(cudaSetDevice, (int device)) \
+	E(cudaDeviceReset, (void)) \
+	E(cudaDeviceSynchronize, (void)) \
+	E(cudaMemGetInfo, (size_t *free_bytes, size_t *total)) \
+	E(cudaMalloc, (void **pointer, size_t size)) \
+	E(cudaMallocPitch, (void **pointer, size_t *pitch, size_t width, size_t height)) \
+	E(cudaMallocManaged, (void **pointer, size_t size, unsigned int flags)) \
+	E(cudaMallocArray, (void **array, const struct cudaChannelFormatDesc *format, size_t width, \
+	  size_t height, unsigned int flags)) \
+	E(cudaFree, (void *pointer)) \
+	E(cudaFreeArray, (void *array)) \
+	E(cudaMallocHost, (void **pointer, size_t size)) \
+	E(cudaFreeHost, (void *pointer)) \
+	E(cudaHostRegister, (void *pointer, size_t size, unsigned int flags)) \
+	E(cudaHostUnregister, (void *pointer)) \
+	E(cudaMemcpyAsync, (void *to, const void *from, size_t size, int kind, void *stream)) \
+	E(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t \
+	  width, size_t height, int kind, void *stream)) \
+	E(cudaMemset2DAsync, (void *to, size_t pitch, int value, size_t width, size_t height, void *stream)) \
+	E(cudaMemsetAsync, (void *to, int value, size_t size, void *stream)) \
+	E(cudaStreamCreateWithFlags, (void **stream, unsigned int flags)) \
+	E(cudaStreamSynchronize, (void *stream)) \
+	E(cudaStreamDestroy, (void *stream)) \
+	E(cudaLaunchKernel, (const void *kernel, struct dim3 grid, struct dim3 block, void \
+	  **arguments, size_t shared, void *stream)) \
+	E(cudaMallocAsync, (void **pointer, size_t size, void *stream)) \
+	E(cudaMallocFromPoolAsync, (void **pointer, size_t size, void *pool, void *stream)) \
+	E(cudaFreeAsync, (void *pointer, void *stream)) \
+	E(cudaDeviceGetDefaultMemPool, (void **pool, int device)) \
+	E(cudaMemPoolCreate, (void **pool, const struct cudaMemPoolProps *props)) \
+	E(cudaMemPoolDestroy, (void *pool)) \
+	E(cudaMemPoolTrimTo, (void *pool, size_t keep)) \
+	E(cudaMemPoolSetAttribute, (void *pool, int attribute, void * value)) \
+	E(cudaMemPoolGetAttribute, (void *pool, int attribute, void *value)) \
+	E(cudaStreamBeginCapture, (void *stream, int mode)) \
+	E(cudaStreamEndCapture, (void *stream, void ** graph)) \
+	E(cudaGraphCreate, (void **graph, unsigned int flags)) \
+	E(cudaGraphAddMemAllocNode, (void **node, void *graph, const void *dependencies, size_t \
+	  count, struct cudaMemAllocNodeParams *params)) \
+	E(cudaGraphInstantiate, (void **executable, void *graph, unsigned long long flags)) \
+	E(cudaGraphLaunch, (void *executable, void *stream)) \
+	E(cudaGraphExecDestroy, (void *executable)) \
+	E(cudaGraphDestroy, (void *graph)) \
+	E(cudaDeviceGetGraphMemAttribute, (int device, int attribute, void *value)) \
+	E(cudaDeviceGraphMemTrim, (int device))
+/* clang-format on */
 
 #define DECLARE(name, parameters) int name parameters;
 RUNTIME(DECLARE)
