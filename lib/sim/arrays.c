@@ -48,6 +48,7 @@ static void drop(struct array **link)
 	struct array *array = *link;
 
 	vs_books_discharge(array->device, array->bytes);
+	vs_disown((uint64_t)(uintptr_t)array);
 	*link = array->next;
 	free(array);
 }

@@ -302,6 +302,8 @@ int vs_books_free(uint64_t address)
 		r = vs_graphs_give(address);
 	if (r == CU_NOT_FOUND)
 		r = device >= 0 ? give_linear(device, address) : vs_region_give(address, VS_REGION_EXTERNAL);
+	if (r == CU_OK)
+		vs_disown(address);
 	pthread_mutex_unlock(&vs_books.lock);
 	return r;
 }

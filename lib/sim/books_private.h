@@ -88,8 +88,9 @@ void vs_graphs_forget(int device);
 /* arrays.c: those of a device that no context of the job's own has. */
 void vs_arrays_forget(int device);
 
-/* owned.c: whether a context that the job made has the allocation. */
+/* owned.c: whether a context that the job made has the allocation; it was given back, and nobody has it. */
 bool vs_owned(uint64_t address);
+void vs_disown(uint64_t address);
 void vs_owned_forget(void);
 
 /* Address space of a kind, without bytes. Takes the lock itself. */

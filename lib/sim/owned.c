@@ -12,14 +12,19 @@ static struct vs_u64map owners; /* address -> context */
 
 void vs_books_own(uint64_t address, uint32_t context)
 {
-	uint32_t before;
-
 	pthread_mutex_lock(&vs_books.lock);
 	if (context)
 		vs_u64map_put(&owners, address, context); /* out of memory: it outlives the context */
 	else
-		vs_u64map_take(&owners, address, &before);
+		vs_disown(address);
 	pthread_mutex_unlock(&vs_books.lock);
+}
+
+void vs_disown(uint64_t address)
+{
+	uint32_t before;
+
+	vs_u64map_take(&owners, address, &before);
 }
 
 bool vs_owned(uint64_t address)
@@ -47,7 +52,6 @@ static void give_back(uint64_t address)
 void vs_books_end_context(uint32_t context)
 {
 	uint64_t address;
-	uint32_t unused;
 
 	do {
 		address = 0;
@@ -56,7 +60,7 @@ void vs_books_end_context(uint32_t context)
 			if (owners.slots[i].key && owners.slots[i].value == context)
 				address = owners.slots[i].key;
 		if (address)
-			vs_u64map_take(&owners, address, &unused);
+			vs_disown(address);
 		pthread_mutex_unlock(&vs_books.lock);
 		if (address)
 			give_back(address);

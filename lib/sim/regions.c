@@ -67,6 +67,7 @@ void vs_region_drop(struct vs_region *region)
 
 void vs_region_discard(struct vs_region *region)
 {
+	vs_disown(region->address);
 	if (region->kind != VS_REGION_REGISTERED)
 		munmap((void *)(uintptr_t)region->address, region->size);
 	vs_region_drop(region);

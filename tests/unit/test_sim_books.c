@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "sim/books.h"
+#include "sim/pool.h"
 
 #define MIB     (UINT64_C(1) << 20)
 #define TOTAL   (256 * MIB)
@@ -320,6 +321,30 @@ static void cards_are_apart(void **state)
 	assert_int_equal(available(1), TOTAL);
 }
 
+/* What was given back is no longer the context's, whoever has its address next. */
+static void a_context_ends_what_it_still_has(void **state)
+{
+	uint64_t freed = take(4 * MIB), kept = take(4 * MIB), pooled = 0, host = 0;
+
+	(void)state;
+	vs_books_own(freed, 1);
+	vs_books_own(kept, 1);
+	assert_int_equal(vs_books_free(freed), CU_OK);
+	assert_int_equal(vs_pool_malloc(vs_pool_default(0), 4 * MIB, &pooled), CU_OK);
+	assert_int_equal(pooled, freed);
+	assert_int_equal(vs_books_host_register(0, 0x10000, 4096), CU_OK);
+	vs_books_own(0x10000, 1);
+	assert_int_equal(vs_books_host_unregister(0x10000), CU_OK);
+	assert_int_equal(vs_books_host_register(0, 0x10000, 4096), CU_OK);
+	assert_int_equal(vs_books_host_alloc(0, MIB, false, &host), CU_OK);
+	vs_books_end_context(1);
+	assert_non_null(vs_pool_of(pooled));
+	assert_int_equal(vs_books_host_unregister(0x10000), CU_OK);
+	assert_int_equal(vs_books_host_free(host, false), CU_OK);
+	assert_int_equal(vs_books_free(kept), CU_INVALID_VALUE);
+	assert_int_equal(vs_books_free(pooled), CU_OK);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
@@ -339,6 +364,7 @@ int main(void)
 	    TEST(mappings_are_whole),
 	    TEST(host_handles_take_no_bytes),
 	    TEST(cards_are_apart),
+	    TEST(a_context_ends_what_it_still_has),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
