@@ -4,6 +4,9 @@
  * to.
  */
 #include "shim/cuda_hooks.h"
+
+#include <errno.h>
+
 #include "base/texels.h"
 #include "shim/cuda_contexts.h"
 #include "shim/cuda_pools.h"
@@ -253,11 +256,15 @@ void vs_call_capture_ended(const struct vs_call *call)
 #define VS_MORE(...)         __VA_OPT__(, ) __VA_ARGS__
 #define VS_FIRST(first, ...) first
 #define VS_OR_VOID(...)      VS_FIRST(__VA_OPT__((__VA_ARGS__), )(void), )
+/* errno is the job's: before the call as after it. */
 #define VS_INSIDE(part)                                                                                              \
 	do {                                                                                                         \
+		int saved = errno;                                                                                   \
+                                                                                                                     \
 		if (vs_enter())                                                                                      \
 			part;                                                                                        \
 		vs_leave();                                                                                          \
+		errno = saved;                                                                                       \
 	} while (0)
 
 #define VS_ENTRY(export, base, since, ptsz, api, params, args, before, after)                                        \
