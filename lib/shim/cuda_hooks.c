@@ -270,11 +270,15 @@ void vs_call_capture_ended(const struct vs_call *call)
 #define VS_ENTRY(export, base, since, ptsz, api, params, args, before, after)                                        \
 	static __attribute__((noinline)) int call_##export(void *found, const void *caller VS_MORE params)           \
 	{                                                                                                            \
-		int(*real) VS_OR_VOID params = (int(*) VS_OR_VOID params)found;                                      \
+		int(*real) VS_OR_VOID params;                                                                        \
 		struct vs_call call = {.entry = VS_ENTRY_##export};                                                  \
                                                                                                                      \
-		if (!real)                                                                                           \
+		/* A runtime that is linked into the caller's library, which nobody else can see. */                 \
+		if (!found)                                                                                          \
+			found = vs_real_needed_by(caller, #export, NULL);                                            \
+		if (!found)                                                                                          \
 			return VS_CUDA_NOT_INITIALIZED;                                                              \
+		real = (int(*) VS_OR_VOID params)found;                                                              \
 		/* Off, or a signal handler's in the middle of our own work. */                                      \
 		if (!vs_recording || vs_inside())                                                                    \
 			return real args;                                                                            \

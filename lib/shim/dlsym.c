@@ -48,18 +48,7 @@ static void *find(void *handle, const char *name, const char *version)
  * needs itself. */
 static int is_visible(const char *name, const char *version, void *caller)
 {
-	Dl_info info;
-	void *handle, *found;
-
-	found = find(RTLD_NEXT, name, version);
-	if (found || !dladdr(caller, &info) || !info.dli_fname)
-		return found != NULL;
-	handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	if (!handle)
-		return 0;
-	found = find(handle, name, version);
-	dlclose(handle);
-	return found && !vs_real_is_ours(found);
+	return find(RTLD_NEXT, name, version) || vs_real_needed_by(caller, name, version);
 }
 
 /* Not there, and dlerror() says so, as after any search that found nothing. */
@@ -74,11 +63,11 @@ __attribute__((visibility("hidden"), used)) void *vs_dlsym_choose(void *handle, 
                                                                   void *caller)
 {
 	enum vs_entry entry;
-	void *found;
+	void *found, *wrapper;
 
 	if (!vs_loader.dlsym)
 		vs_loader_resolve();
-	if (!vs_recording || !is_cuda_name(name))
+	if (!is_cuda_name(name))
 		return NULL;
 	entry = vs_real_find(name);
 	if (entry == VS_ENTRY_COUNT || is_driver(caller))
@@ -89,11 +78,18 @@ __attribute__((visibility("hidden"), used)) void *vs_dlsym_choose(void *handle, 
 	found = find(handle, name, version);
 	if (!found)
 		return NOTHING;
-	if (!vs_real_is_ours(found))
-		return vs_real_wrapper(entry, found);
-	if (handle == RTLD_DEFAULT ? !is_visible(name, version, caller) : !vs_real_any(entry))
+	if (vs_real_is_ours(found)) {
+		if (handle == RTLD_DEFAULT ? is_visible(name, version, caller) : vs_real_any(entry))
+			return NULL;
 		return nothing(name, version);
-	return found;
+	}
+	if (!vs_recording)
+		return NULL;
+	wrapper = vs_real_wrapper(entry, found);
+	/* Looking for it may have failed here and there. Programs ask dlerror() whether dlsym() found something, and
+	 * what was found last is what it tells of. */
+	find(handle, name, version);
+	return wrapper;
 }
 
 #if defined(__x86_64__)

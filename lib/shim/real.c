@@ -71,6 +71,26 @@ void *vs_real_symbol(enum vs_api api, const char *name)
 	return symbol;
 }
 
+void *vs_real_needed_by(const void *caller, const char *name, const char *version)
+{
+	int saved = errno;
+	void *handle = NULL, *found = NULL;
+	struct vs_section section;
+	Dl_info info;
+
+	vs_section_enter(&section); /* as above */
+	vs_loader_resolve();
+	if (vs_loader.dlsym && dladdr(caller, &info) && info.dli_fname)
+		handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	if (handle) {
+		found = version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
+		dlclose(handle);
+	}
+	vs_section_leave(&section);
+	errno = saved;
+	return found && !vs_real_is_ours(found) ? found : NULL;
+}
+
 static bool is_runtime(const void *symbol)
 {
 	const char *slash;

@@ -54,6 +54,10 @@ extern _Atomic(void *) vs_real_slots[VS_ENTRY_COUNT][VS_INSTANCES] __attribute__
  * loader's lock, so keep the answer. errno is kept. */
 void *vs_real_symbol(enum vs_api api, const char *name);
 
+/* What the library that holds `caller` has of a name, or of what it needs another one. `version` may be NULL. NULL
+ * where there is none but ours. Takes the loader's lock; errno is kept. */
+void *vs_real_needed_by(const void *caller, const char *name, const char *version);
+
 /* The function behind an instance, looked up at its first call; NULL when no library has it (yet). */
 void *vs_real_look_up(enum vs_entry entry, unsigned int instance);
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
  * Every way to ask for a symbol, by several threads at once: matrix [DRIVER]. Prints what was found, in words that
- * are the same whoever interposes; the driver's calls are made.
+ * are the same whoever interposes; the driver's calls are made, and leave errno as the driver did.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,14 +76,17 @@ int main(int argc, char **argv)
 	}
 	printf("%d threads failed\n", failed);
 	if (argc > 1) {
-		void *driver = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL);
-		int (*by_name)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))dlsym(driver, "cuMemAlloc_v2");
+		void *driver = dlopen(argv[1], RTLD_LAZY | RTLD_LOCAL), *alloc = dlsym(driver, "cuMemAlloc_v2");
+		int (*by_name)(uint64_t *, size_t) = (int (*)(uint64_t *, size_t))alloc;
 		int (*get)(const char *, void **, int, uint64_t, int *) =
 		    (int (*)(const char *, void **, int, uint64_t, int *))dlsym(driver, "cuGetProcAddress_v2");
 		int (*by_gateway)(uint64_t *, size_t), (*by_itself)(const char *, void **, int, uint64_t);
 		uint64_t a, b, c;
 
-		printf("%d %d\n", by_name(&a, 1000), get("cuMemAlloc", (void **)&by_gateway, 12000, 0, NULL));
+		printf("%s\n", alloc && !dlerror() ? "found" : "none");
+		printf("%d", by_name(&a, 1000));
+		printf(" %d\n", errno);
+		printf("%d\n", get("cuMemAlloc", (void **)&by_gateway, 12000, 0, NULL));
 		printf("%d\n", by_gateway(&b, 2000));
 		/* The gateway's own, of the version that had no status yet. */
 		printf("%d\n", get("cuGetProcAddress", (void **)&by_itself, 11030, 0, NULL));

@@ -31,7 +31,8 @@ def test_matrix():
     assert plain.stdout == recorded.stdout, (plain.stdout.decode(), recorded.stdout.decode())
     assert recorded.stderr == b"" and recorded.traces == []
     assert b"default open: libc.so.6" in plain.stdout and b"0 threads failed" in plain.stdout
-    assert Run([MATRIX], env={"VRAMSHIM_DISABLE": "1"}).status == 0
+    disabled = Run([MATRIX], env={"VRAMSHIM_DISABLE": "1"})
+    assert disabled.status == 0 and disabled.stdout == plain.stdout, disabled.stdout.decode()
 
 
 def test_driver_by_every_name():
@@ -41,6 +42,23 @@ def test_driver_by_every_name():
     trace, = recorded.traces
     assert [(e["name"], e["size"]) for e in trace.of(CUDA_ALLOC)] == [
         ("cuMemAlloc_v2", 1000), ("cuMemAlloc_v2", 2000), ("cuMemAlloc_v2", 3000)]
+
+
+def test_driver_of_another_name():
+    """None that the recorder would look into by itself."""
+    command = [MATRIX, TOOLS + "/libown.so"]
+    plain, recorded = Run(command, shim=False), Run(command)
+    assert plain.status == recorded.status == 0 and plain.stdout == recorded.stdout, recorded.stdout.decode()
+    assert ("cuMemAlloc_v2", 1000) in [(e["name"], e["size"]) for e in recorded.traces[0].of(CUDA_ALLOC)]
+
+
+def test_runtime_within_a_library():
+    """Linked in, and exported, as nvcc does it: the library's calls of itself come by us."""
+    job = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).use(ctypes.c_size_t(1000)))"
+    command = [sys.executable, "-c", job, TOOLS + "/static.so"]
+    recorded, disabled = Run(command), Run(command, env={"VRAMSHIM_DISABLE": "1"})
+    assert recorded.stdout == disabled.stdout == Run(command, shim=False).stdout == b"1007\n", recorded.stdout
+    assert [e["size"] for e in recorded.traces[0].of(CUDA_ALLOC)] == [1000]
 
 
 def runtimes(*majors):
