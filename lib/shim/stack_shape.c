@@ -46,14 +46,15 @@ static uint64_t step(const struct vs_native *native, uint32_t entry, uint64_t re
 struct vs_shape *vs_shape_add(struct vs_shapes *shapes, const struct vs_native *native, uint64_t record, uint32_t id,
                               struct vs_chain python)
 {
-	struct vs_shape *before = vs_shape_of(shapes, id), *shape;
+	_Atomic(struct vs_shape *) *latest = place(shapes, id);
+	struct vs_shape *before = latest ? atomic_load_explicit(latest, memory_order_acquire) : NULL, *shape;
 	uint32_t variants = before ? before->variants : 0, count = native->depth, saved_count = native->saved_count;
 	uint32_t innermost = count - 1;
 	uint8_t *memory = mapped(&shapes->memory, VS_SHAPES_SIZE);
 	struct vs_shape_saved *saved;
 	uint64_t size, at;
 
-	if (!count || !memory || !id || variants == VS_SHAPE_VARIANTS)
+	if (!latest || !count || !memory || !id || variants == VS_SHAPE_VARIANTS)
 		return NULL;
 	for (uint32_t i = 0; i < count; i++)
 		if (native->pcs[i] >> (64 - VS_SHAPE_STEP_BITS) || step(native, i, record) >> VS_SHAPE_STEP_BITS)
@@ -81,6 +82,6 @@ struct vs_shape *vs_shape_add(struct vs_shapes *shapes, const struct vs_native *
 	if (native->rbp_matters[innermost])
 		saved[saved_count - 1] = (struct vs_shape_saved){0, native->bps[innermost] - record};
 	/* Release: whoever finds it finds it whole. */
-	atomic_store_explicit(place(shapes, id), shape, memory_order_release);
+	atomic_store_explicit(latest, shape, memory_order_release);
 	return shape;
 }
