@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/section.h"
 #include "shim/cuda_contexts.h"
 #include "shim/cuda_hooks.h"
 #include "shim/device.h"
@@ -53,10 +54,12 @@ static struct vs_pool *place(struct vs_pools *pools)
 static struct vs_pool *meet(struct vs_pools *pools, uint64_t handle, int device)
 {
 	struct vs_pool *pool = find(pools, handle);
+	struct vs_section section;
 
 	if (pool)
 		return pool;
-	/* Two threads that meet a pool at once must not give it two places. Nothing is called in here. */
+	/* Two threads that meet a pool at once must not give it two places. */
+	vs_section_enter(&section);
 	while (atomic_exchange(&pools->adding, true))
 		sched_yield();
 	pool = find(pools, handle);
@@ -72,6 +75,7 @@ static struct vs_pool *meet(struct vs_pools *pools, uint64_t handle, int device)
 		}
 	}
 	atomic_store(&pools->adding, false);
+	vs_section_leave(&section);
 	return pool;
 }
 
@@ -174,13 +178,31 @@ bool vs_pools_in_use(void)
 	return process && atomic_load_explicit(&process->pools.count, memory_order_relaxed);
 }
 
+/* How long the end of a pool waits for one of our own questions, which takes a microsecond: 2^20 turns are never. */
+enum { MOST_TURNS = 1 << 20 };
+
+/* From here on nobody asks it, and its handle may be given to another pool. */
+static void ask_no_more(struct vs_pool *pool)
+{
+	atomic_store(&pool->state, VS_POOL_ENDS);
+	atomic_store(&pool->handle, 0);
+	for (int turns = 0; atomic_load(&pool->readers) && turns < MOST_TURNS; turns++)
+		sched_yield();
+}
+
+/* Whether their handles are still good is not documented. A pool that is allocated from is met anew. */
 void vs_pools_forget(struct vs_pools *pools, int device)
 {
 	uint32_t count = atomic_load(&pools->count);
 
-	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++)
-		if (atomic_load(&pools->pools[i].device) == device)
-			atomic_store(&pools->pools[i].held, 0);
+	for (uint32_t i = 0; i < count && i < VS_MAX_POOLS; i++) {
+		struct vs_pool *pool = &pools->pools[i];
+
+		if (atomic_load(&pool->device) != device || atomic_load(&pool->state) != VS_POOL_LIVE)
+			continue;
+		ask_no_more(pool);
+		atomic_store(&pool->state, VS_POOL_NONE);
+	}
 	atomic_store(&pools->graphs_held[device], 0);
 }
 
@@ -262,9 +284,6 @@ void vs_call_pool_imported(struct vs_call *call, uint64_t pool)
 	(void)pool;
 }
 
-/* How long the end of a pool waits for one of our own questions, which takes a microsecond: 2^20 turns are never. */
-enum { MOST_TURNS = 1 << 20 };
-
 /* Its last word, and its end, before the handle can be given to another pool. */
 void vs_call_pool_ends(struct vs_call *call, uint64_t handle)
 {
@@ -274,10 +293,7 @@ void vs_call_pool_ends(struct vs_call *call, uint64_t handle)
 	if (!pool || atomic_load(&pool->state) != VS_POOL_LIVE)
 		return;
 	sample_pool(call, pool);
-	atomic_store(&pool->state, VS_POOL_ENDS);
-	atomic_store(&pool->handle, 0);
-	for (int turns = 0; atomic_load(&pool->readers) && turns < MOST_TURNS; turns++)
-		sched_yield();
+	ask_no_more(pool);
 	call->object = pool;
 	call->event = (struct vramshim_event){.type = VRAMSHIM_CUDA_FREE,
 	                                      .memory = VRAMSHIM_MEMORY_HELD,

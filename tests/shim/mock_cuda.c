@@ -72,6 +72,26 @@ API int cuMemFree_v2(uint64_t address)
 	return give(address);
 }
 
+/* Pools that hold nothing. */
+API int cuMemPoolCreate(void **out, const void *props)
+{
+	(void)props;
+	*out = (void *)(next_address += 1 << 21);
+	return 0;
+}
+
+API int cuMemPoolDestroy(void *pool)
+{
+	return pool ? 0 : INVALID_VALUE;
+}
+
+API int cuMemPoolGetAttribute(void *pool, int attribute, uint64_t *value)
+{
+	(void)attribute;
+	*value = 0;
+	return pool ? 0 : INVALID_VALUE;
+}
+
 /* The 32-bit call of CUDA 2. */
 API int cuMemAlloc(unsigned int *out, unsigned int size)
 {

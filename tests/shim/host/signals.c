@@ -151,6 +151,26 @@ static void jumps(void)
 	at_last();
 }
 
+/* Likewise, out of what is kept of pools. */
+static void jumps_by_pools(void)
+{
+	static const struct {
+		int type, handle_types, location, device;
+		char more[72];
+	} props = {1, 0, 1, 0, {0}};
+	static void *pool;
+
+	host_give(host_take(512), 512);
+	on(SIGALRM, jump, SA_NODEFER);
+	timer(ITIMER_REAL, 150);
+	if (sigsetjmp(back, 1) == 0 || strikes < WANTED)
+		for (;; cuMemPoolDestroy(pool))
+			cuMemPoolCreate(&pool, &props);
+	timer(ITIMER_REAL, 0);
+	CHECK(cuMemPoolCreate(&pool, &props) == 0 && cuMemPoolDestroy(pool) == 0);
+	at_last();
+}
+
 static void jump_out(void)
 {
 	siglongjmp(back, 1);
@@ -289,6 +309,7 @@ const struct scenario host_signals[] = {
     {"alternate-stack", alternate_stack},
     {"alternate-stack-above", alternate_stack_above},
     {"jumps", jumps},
+    {"jumps-by-pools", jumps_by_pools},
     {"jump-inside", jump_inside},
     {"probing", probing},
     {"allocating-while-faulting", allocating_while_faulting},
