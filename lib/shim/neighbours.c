@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -43,13 +42,12 @@ static const struct nvml *library(void)
 {
 	static struct nvml nvml;
 	static _Atomic int state; /* 0 not tried, 1 being looked up or in vain, 2 there */
-	const char *wanted = getenv("VRAMSHIM_NVML");
 	int none = 0;
 	void *handle;
 
 	if (atomic_load_explicit(&state, memory_order_acquire) == 2)
 		return &nvml;
-	if (!atomic_compare_exchange_strong(&state, &none, 1) || (wanted && !strcmp(wanted, "0")))
+	if (vs_settings.no_nvml || !atomic_compare_exchange_strong(&state, &none, 1))
 		return NULL;
 	/* As PyTorch itself opens it before it says that memory ran out. It stays: code of it may be running. */
 	handle = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);

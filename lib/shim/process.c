@@ -253,7 +253,7 @@ const char *const vs_level_names[VS_LEVELS] = {
 __attribute__((constructor)) static void load(void)
 {
 	const char *disable = getenv("VRAMSHIM_DISABLE"), *level = getenv("VRAMSHIM_LEVEL");
-	const char *size = getenv("VRAMSHIM_MAX_SIZE");
+	const char *size = getenv("VRAMSHIM_MAX_SIZE"), *nvml = getenv("VRAMSHIM_NVML");
 	const char *directory = getenv("VRAMSHIM_OUT");
 
 	if ((disable && *disable && strcmp(disable, "0")) || !directory || !*directory)
@@ -264,6 +264,7 @@ __attribute__((constructor)) static void load(void)
 		return;
 	if (size)
 		vs_settings.max_size = strtoull(size, NULL, 10);
+	vs_settings.no_nvml = nvml && !strcmp(nvml, "0");
 	for (unsigned int i = 0; level && i < sizeof(vs_level_names) / sizeof(vs_level_names[0]); i++)
 		if (!strcmp(level, vs_level_names[i]))
 			vs_settings.level = (enum vs_level)i;

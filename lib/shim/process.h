@@ -64,6 +64,7 @@ struct vs_settings {
 	const char *directory; /* VRAMSHIM_OUT */
 	uint64_t max_size;     /* VRAMSHIM_MAX_SIZE, bytes; 0: the writer's default */
 	enum vs_level level;   /* VRAMSHIM_LEVEL */
+	bool no_nvml;          /* VRAMSHIM_NVML=0 */
 };
 extern struct vs_settings vs_settings __attribute__((visibility("hidden")));
 

@@ -112,7 +112,7 @@ static struct vs_unwind_rule learn(uint64_t target)
 	base = object.tables;
 	low = object.begin;
 	high = object.end;
-	if (base < low || (size_t)(high - base) < sizeof(*index) || index->version != 1 ||
+	if (base < low || base > high || (size_t)(high - base) < sizeof(*index) || index->version != 1 ||
 	    index->frame_encoding != ENCODED_S32_TO_ITSELF || index->count_encoding != ENCODED_U32 ||
 	    index->table_encoding != ENCODED_S32_TO_INDEX ||
 	    index->count > ((size_t)(high - base) - sizeof(*index)) / sizeof(index->table[0]))
