@@ -312,7 +312,15 @@ static void test_other_version(void **state)
 	copy[8]++;
 	assert_int_equal(vramshim_trace_open_memory(copy, size, &trace), -EPROTO);
 	assert_int_equal(vramshim_trace_open_memory(copy, 100, &trace), -EPROTO); /* known even where it is cut */
-	copy[8]--;
+	/* Version 1 is read: it has less. */
+	copy[8] = 1;
+	assert_int_equal(vramshim_trace_open_memory(copy, size, &trace), 0);
+	read_all(trace);
+	vramshim_trace_close(trace);
+	trace = NULL;
+	copy[8] = 0;
+	assert_int_equal(vramshim_trace_open_memory(copy, size, &trace), -EPROTO);
+	copy[8] = data[8];
 	copy[0] ^= 1;
 	assert_int_equal(vramshim_trace_open_memory(copy, size, &trace), -EBADMSG);
 	assert_null(trace);
