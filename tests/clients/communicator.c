@@ -13,7 +13,7 @@
 #define API __attribute__((visibility("default")))
 
 /* Frames, so that a stack names the library. */
-#define KEPT __attribute__((noinline, optimize("no-optimize-sibling-calls")))
+#define KEPT __attribute__((noinline))
 
 enum { GRANULE = 2 << 20, CHANNELS = 32, TABLES = 64, FIFO = 1 << 20 };
 
