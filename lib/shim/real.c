@@ -11,6 +11,7 @@
 #include "shim/loader.h"
 #include "shim/modules.h"
 #include "shim/real.h"
+#include "shim/symbols.h"
 
 _Atomic(void *) vs_real_slots[VS_ENTRY_COUNT][VS_INSTANCES];
 
@@ -132,15 +133,23 @@ static void *versioned_symbol(const char *name, const char *version)
 
 void *vs_real_look_up(enum vs_entry entry, unsigned int instance)
 {
+	/* Looks into the file system where a library is not loaded. Relaxed: two threads that search at once find the
+	 * same. */
+	static _Atomic(unsigned long long) in_vain[VS_ENTRY_COUNT][VS_INSTANCES];
 	const struct vs_entry_info *info = &vs_entries[entry];
+	unsigned long long loads = vs_symbol_loads();
 	void *real = NULL;
 
+	if (atomic_load_explicit(&in_vain[entry][instance], memory_order_relaxed) == loads)
+		return NULL;
 	if (instance_versions[instance])
 		real = versioned_symbol(info->export, instance_versions[instance]);
 	else if (instance == VS_INSTANCE_DEFAULT)
 		real = vs_real_symbol(info->api, info->export);
-	if (!real || vs_real_is_ours(real))
+	if (!real || vs_real_is_ours(real)) {
+		atomic_store_explicit(&in_vain[entry][instance], loads, memory_order_relaxed);
 		return NULL;
+	}
 	atomic_store_explicit(&vs_real_slots[entry][instance], real, memory_order_release);
 	return real;
 }
