@@ -84,6 +84,7 @@ struct vs_job {
 	bool input_grads;     /* enable_input_require_grads() */
 	bool offload;         /* optimizer states and step on the CPU */
 	bool ema;             /* an averaged copy of the weights, in their type */
+	bool l2_decay;        /* weight decay as SGD and Adam add it to their gradients, in a copy; AdamW does not */
 	uint32_t loss_chunks; /* 0, 1: the logits are whole */
 
 	uint32_t lora_rank; /* 0: all parameters train */

@@ -94,19 +94,35 @@ double vs_optimizer_bytes(enum vs_optimizer optimizer, uint8_t size)
 	return 2 * size;
 }
 
-bool vs_optimizer_foreach(enum vs_optimizer optimizer)
+unsigned vs_optimizer_lists(enum vs_optimizer optimizer, bool l2_decay)
 {
-	/* torch/optim/adam.py: exp_avg_sq_sqrt = torch._foreach_sqrt(exp_avg_sqs). SGD's foreach works in place. */
-	return optimizer == VS_OPTIMIZER_ADAMW;
+	switch (optimizer) {
+	/* torch/optim/adam.py: exp_avg_sq_sqrt = torch._foreach_sqrt(exp_avg_sqs); the copies of the gradients, which
+	 * decay makes, are deleted before. */
+	case VS_OPTIMIZER_ADAMW:
+		return 1;
+	case VS_OPTIMIZER_SGD: /* in place, but for device_grads = torch._foreach_add(device_grads, device_params) */
+	case VS_OPTIMIZER_MOMENTUM:
+		return l2_decay;
+	default:
+		return 0;
+	}
 }
 
-uint64_t vs_optimizer_temporary(enum vs_optimizer optimizer, uint64_t count, uint64_t rows, uint8_t size)
+bool vs_optimizer_takes_l2(enum vs_optimizer optimizer)
+{
+	return optimizer <= VS_OPTIMIZER_MOMENTUM;
+}
+
+uint64_t vs_optimizer_temporary(enum vs_optimizer optimizer, bool l2_decay, uint64_t count, uint64_t rows,
+                                uint8_t size)
 {
 	uint64_t columns = rows ? count / rows : count, narrow = rows < columns ? rows : columns;
 
 	switch (optimizer) {
 	case VS_OPTIMIZER_ADAMW_LOOP: /* denom = (exp_avg_sq.sqrt() / c).add_(eps): the root and the quotient */
-	case VS_OPTIMIZER_LION:       /* lion-pytorch: a copy of the average, and its sum with the gradient */
+		return (2 + l2_decay) * count * size;
+	case VS_OPTIMIZER_LION: /* lion-pytorch: a copy of the average, and its sum with the gradient */
 		return 2 * count * size;
 	case VS_OPTIMIZER_ADAFACTOR: /* the variance as a whole, which becomes the update */
 		return count * size;

@@ -15,9 +15,13 @@ size_t vs_optimizer_blocks(enum vs_optimizer optimizer, uint64_t count, uint64_t
                            size_t room);
 /* Bytes an element of state without rounding: the regime tables' figure. */
 double vs_optimizer_bytes(enum vs_optimizer optimizer, uint8_t size);
-/* A list over all parameters of one type is live at once (foreach), in elements' size; 0: none. */
-bool vs_optimizer_foreach(enum vs_optimizer optimizer);
+/* How many lists over all parameters of one type are live at once (foreach), each in the elements' size. `l2_decay`:
+ * weight decay is added to the gradients. */
+unsigned vs_optimizer_lists(enum vs_optimizer optimizer, bool l2_decay);
 /* Temporaries for one parameter at a time. */
-uint64_t vs_optimizer_temporary(enum vs_optimizer optimizer, uint64_t count, uint64_t rows, uint8_t size);
+uint64_t vs_optimizer_temporary(enum vs_optimizer optimizer, bool l2_decay, uint64_t count, uint64_t rows,
+                                uint8_t size);
+/* Whether this optimizer can add weight decay to the gradients at all. */
+bool vs_optimizer_takes_l2(enum vs_optimizer optimizer);
 
 #endif

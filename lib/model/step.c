@@ -136,21 +136,21 @@ static void make_states(struct run *r)
 	}
 }
 
-/* torch groups tensors by type and steps group after group: the list of one is gone before the next. */
-static void foreach_lists(struct run *r)
+/* torch groups tensors by type and steps group after group: the lists of one are gone before the next. */
+static void foreach_lists(struct run *r, unsigned lists)
 {
 	int count = (int)vs_tape_param_count(r->tape);
 
 	for (uint8_t size = 2; size <= 4; size += 2) {
-		struct vs_var *list = calloc((size_t)count, sizeof(*list));
+		struct vs_var *list = calloc((size_t)count * lists, sizeof(*list));
 		int n = 0;
 
 		if (!list)
 			return;
-		for (int i = 0; i < count; i++) {
-			const struct vs_param_spec *spec = vs_tape_param_spec(r->tape, i);
+		for (int i = 0; i < count * (int)lists; i++) {
+			const struct vs_param_spec *spec = vs_tape_param_spec(r->tape, i % count);
 
-			if (steps(r, i) && state_size(r, spec) == size)
+			if (steps(r, i % count) && state_size(r, spec) == size)
 				list[n++] = vs_new(r->tape, own_count(r, spec), size, VS_TAG_TEMPORARIES);
 		}
 		for (int i = 0; i < n; i++)
@@ -162,6 +162,7 @@ static void foreach_lists(struct run *r)
 static void optimizer_step(struct run *r, uint32_t step, uint64_t trainable)
 {
 	int count = (int)vs_tape_param_count(r->tape);
+	unsigned lists = vs_optimizer_lists(r->job->optimizer, r->job->l2_decay);
 
 	vs_tape_instant(r->tape, VS_INSTANT_OPTIMIZER);
 	vs_tape_layer(r->tape, UINT32_MAX);
@@ -170,8 +171,8 @@ static void optimizer_step(struct run *r, uint32_t step, uint64_t trainable)
 	if (r->job->offload)
 		return;
 	vs_touch(r->tape, vs_shard_step_copies(r->job, trainable), VS_TAG_TEMPORARIES);
-	if (vs_optimizer_foreach(r->job->optimizer) && r->job->precision <= VS_PRECISION_PURE16) {
-		foreach_lists(r);
+	if (lists && r->job->precision <= VS_PRECISION_PURE16) {
+		foreach_lists(r, lists);
 		return;
 	}
 	for (int i = 0; i < count; i++) {
@@ -179,8 +180,8 @@ static void optimizer_step(struct run *r, uint32_t step, uint64_t trainable)
 
 		if (steps(r, i))
 			vs_touch(r->tape,
-			         vs_optimizer_temporary(r->job->optimizer, own_count(r, spec), rows_of(spec),
-			                                state_size(r, spec)),
+			         vs_optimizer_temporary(r->job->optimizer, r->job->l2_decay, own_count(r, spec),
+			                                rows_of(spec), state_size(r, spec)),
 			         VS_TAG_TEMPORARIES);
 	}
 }

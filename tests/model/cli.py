@@ -145,6 +145,7 @@ def test_contradictions():
     refused(*gpt2, "--context-parallel", "7")
     refused(*gpt2, "--offload", "--optimizer", "adamw-8bit-paged")
     refused(*gpt2, "--hold-outputs", "--loss-chunks", "4")
+    refused(*gpt2, "--l2-decay", "--optimizer", "lion")
     refused(*gpt2, "--loss-chunks", "100000")
     refused(*gpt2, "--lora-rank", "100000")
     refused(*gpt2, "--formula", "article", "--sweep", "batch")

@@ -40,9 +40,7 @@ def optimizer_of(job, parameters):
     name = job["optimizer"]
     if name.startswith("sgd"):
         momentum = 0.9 if name == "sgd-momentum" else 0.0
-        # With weight decay it makes something at each step, though it keeps nothing: one tensor at a time.
-        decay = dict(weight_decay=job["decay"], foreach=False) if "decay" in job else {}
-        return torch.optim.SGD(parameters, lr=1e-3, momentum=momentum, **decay)
+        return torch.optim.SGD(parameters, lr=1e-3, momentum=momentum, weight_decay=job.get("decay", 0.0))
     options = {"adamw": {}, "adamw-fused": {"fused": True}, "adamw-loop": {"foreach": False}}[name]
     return torch.optim.AdamW(parameters, lr=1e-4, **options)
 

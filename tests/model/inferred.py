@@ -55,6 +55,8 @@ def wrong(answer, job):
     for key in ("precision", "optimizer", "checkpointing", "attention"):
         if model[key] != job[key]:
             found.append(f"{key} {model[key]} instead of {job[key]}")
+    if model["l2_decay"] != ("decay" in job):
+        found.append("weight decay on the gradients" if model["l2_decay"] else "no weight decay on the gradients")
     if model["lora_rank"] != job.get("lora", 0):
         found.append(f"adapters of rank {model['lora_rank']} instead of {job.get('lora', 0)}")
     config = grid_jobs.MODELS[job["model"]]

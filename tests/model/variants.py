@@ -32,6 +32,8 @@ VARIANTS = {
     "fused-loss": {"loss-chunks": 16},
     "accumulation": dict(accumulate=4, optimizer="adamw"),
     "held-outputs": {"hold-outputs": True},
+    "sgd-decay": {"l2-decay": True, **SMALL},
+    "adam-decay": {"l2-decay": True, "optimizer": "adamw", **SMALL},
 }
 
 
@@ -54,7 +56,7 @@ def lion(torch, parameters):
     return [Lion(parameters, {})]
 
 
-def optimizers_of(name, model):
+def optimizers_of(name, decay, model):
     import torch
 
     parameters = list(model.parameters())
@@ -73,7 +75,9 @@ def optimizers_of(name, model):
         return [bitsandbytes.optim.AdamW8bit(parameters)]
     import grid_run
 
-    return [grid_run.optimizer_of(dict(optimizer=name), parameters)]
+    if decay and name == "adamw":  # Adam is AdamW but for its decay
+        return [torch.optim.Adam(parameters, weight_decay=0.01)]
+    return [grid_run.optimizer_of(dict(optimizer=name, decay=0.01 * decay), parameters)]
 
 
 def recompute_attention():
@@ -130,7 +134,7 @@ def job(name):
     if name == "selective":
         recompute_attention()
     model = grid_run.build(settings)
-    optimizers = optimizers_of(settings["optimizer"], model)
+    optimizers = optimizers_of(settings["optimizer"], "l2-decay" in variant, model)
     average = None
     if "ema" in variant:
         average = torch.optim.swa_utils.AveragedModel(

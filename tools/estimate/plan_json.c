@@ -30,6 +30,7 @@ static void job_json(struct vs_json *json, const struct vs_request *r, const str
 	vs_json_object(json, "job");
 	vs_json_string(json, "precision", vs_precision_names[j->precision]);
 	vs_json_string(json, "optimizer", vs_optimizer_names[j->optimizer]);
+	vs_json_bool(json, "l2_decay", j->l2_decay);
 	vs_json_string(json, "checkpointing", vs_checkpointing_names[j->checkpointing]);
 	vs_json_string(json, "attention", vs_attention_names[vs_job_attention(j)]);
 	vs_json_unsigned(json, "batch", j->batch);

@@ -201,11 +201,11 @@ void vs_plan_print(const struct vs_request *r, const struct vs_plan *p)
 		printf(" (%s seen by a token)", vs_count_format(vs_shape_active(s), trainable));
 	printf(", %llu layers, hidden %llu, %llu heads\n", (unsigned long long)s->layers,
 	       (unsigned long long)s->hidden, (unsigned long long)s->heads);
-	printf("%s, %s, batch %llu x %llu tokens, %s attention (%s), checkpointing %s",
+	printf("%s, %s%s, batch %llu x %llu tokens, %s attention (%s), checkpointing %s",
 	       vs_precision_names[r->job.precision], vs_optimizer_names[r->job.optimizer],
-	       (unsigned long long)r->job.batch, (unsigned long long)vs_shape_sequence(s, r->job.seq),
-	       vs_attention_names[r->job.attention], vs_attention_names[vs_job_attention(&r->job)],
-	       vs_checkpointing_names[r->job.checkpointing]);
+	       r->job.l2_decay ? " with L2 decay" : "", (unsigned long long)r->job.batch,
+	       (unsigned long long)vs_shape_sequence(s, r->job.seq), vs_attention_names[r->job.attention],
+	       vs_attention_names[vs_job_attention(&r->job)], vs_checkpointing_names[r->job.checkpointing]);
 	if (r->job.lora_rank)
 		printf(", LoRA rank %u (%s trained)", r->job.lora_rank,
 		       vs_count_format(p->forecast.trainable, trainable));

@@ -3,6 +3,7 @@
 
 #include "common/message.h"
 #include "config.h"
+#include "model/optimizer.h"
 #include "model/preset.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ const char vs_request_usage[] =
     "                           --fp16: the 16-bit type is fp16\n"
     "  --optimizer O            adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor,\n"
     "                           lion, muon, adamw-8bit, adamw-8bit-paged, adamw-4bit\n"
+    "  --l2-decay               weight decay that SGD or Adam adds to the gradients (AdamW does not)\n"
     "  --checkpointing C        none, selective, full\n"
     "  --attention A            sdpa, eager, flash, efficient, math\n"
     "  --accumulate N           micro-batches a step\n"
@@ -79,6 +81,7 @@ void vs_request_options(struct vs_request *r, struct vs_option options[VS_REQUES
 	    {"--lora-targets", VS_OPTION_TEXT, &r->lora_targets},
 	    {"--quantize", VS_OPTION_CHOICE, &r->quantization, .choices = vs_quantization_names},
 	    {"--offload", VS_OPTION_FLAG, &r->offload},
+	    {"--l2-decay", VS_OPTION_FLAG, &r->l2_decay},
 	    {"--ema", VS_OPTION_FLAG, &r->ema},
 	    {"--hold-outputs", VS_OPTION_FLAG, &r->outputs_held},
 	    {"--sharding", VS_OPTION_CHOICE, &r->sharding, .choices = vs_sharding_names},
@@ -243,6 +246,8 @@ static const char *contradiction(const struct vs_request *r, const struct vs_opt
 		return "--lora-targets without --lora-rank: give the rank, such as 16";
 	if (r->offload && r->optimizer == VS_OPTIMIZER_ADAMW_8BIT_PAGED)
 		return "--offload of paged states, which are in host memory: give one of them";
+	if (r->l2_decay && !vs_optimizer_takes_l2(r->optimizer))
+		return "--l2-decay with an optimizer that has none: it is SGD's, SGD with momentum's and Adam's";
 	if (r->outputs_held && r->loss_chunks > 1)
 		return "--hold-outputs with --loss-chunks: a fused loss has no logits to hold";
 	return NULL;
@@ -280,6 +285,7 @@ int vs_request_resolve(struct vs_request *r, const struct vs_option *options, si
 	r->job.input_grads = r->lora_rank > 0;
 	r->job.quantization = r->quantization;
 	r->job.offload = r->offload;
+	r->job.l2_decay = r->l2_decay;
 	r->job.ema = r->ema;
 	r->job.outputs_held = r->outputs_held;
 	r->job.sharding = r->sharding;

@@ -17,7 +17,7 @@ struct vs_request {
 	bool tied;
 	uint64_t batch, seq, accumulation, ranks, tensor, pipeline, context, expert, lora_rank, loss_chunks;
 	int precision, optimizer, checkpointing, attention, sharding, quantization;
-	bool fp16, offload, ema, sequence_parallel, outputs_held;
+	bool fp16, offload, ema, l2_decay, sequence_parallel, outputs_held;
 	uint64_t memory;
 
 	/* What they come to. */
@@ -28,7 +28,7 @@ struct vs_request {
 	struct vs_room room;
 };
 
-#define VS_REQUEST_OPTIONS 34
+#define VS_REQUEST_OPTIONS 35
 
 void vs_request_init(struct vs_request *request);
 /* Fills the first VS_REQUEST_OPTIONS rows of a table of options. */

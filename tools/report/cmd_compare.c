@@ -197,10 +197,10 @@ static void print_inferred(const struct vs_request *r, const struct comparison *
 	if (c->inferred.adapters)
 		printf("  LoRA of rank %u (inferred) on %llu matrices a layer, taken for %s\n", r->job.lora_rank,
 		       (unsigned long long)c->inferred.facts.lora_modules, r->lora_targets);
-	printf("  precision %s%s, optimizer %s%s, checkpointing %s%s", vs_precision_names[r->job.precision],
+	printf("  precision %s%s, optimizer %s%s%s, checkpointing %s%s", vs_precision_names[r->job.precision],
 	       c->inferred.precision ? " (inferred)" : "", vs_optimizer_names[r->job.optimizer],
-	       c->inferred.optimizer ? " (inferred)" : "", vs_checkpointing_names[r->job.checkpointing],
-	       c->inferred.checkpointing ? " (inferred)" : "");
+	       r->job.l2_decay ? " with L2 decay" : "", c->inferred.optimizer ? " (inferred)" : "",
+	       vs_checkpointing_names[r->job.checkpointing], c->inferred.checkpointing ? " (inferred)" : "");
 	if (r->shaped)
 		printf(",\n  attention %s%s, batch %llu%s, sequence %llu%s", vs_attention_names[r->job.attention],
 		       c->inferred.attention ? " (inferred)" : "", (unsigned long long)r->job.batch,
@@ -284,6 +284,7 @@ static void model_json(struct vs_json *json, const struct vs_request *r, const s
 	vs_json_unsigned(json, "parameters", r->shaped ? vs_shape_count(&r->job.shape) : r->parameters);
 	vs_json_string(json, "precision", vs_precision_names[r->job.precision]);
 	vs_json_string(json, "optimizer", vs_optimizer_names[r->job.optimizer]);
+	vs_json_bool(json, "l2_decay", r->job.l2_decay);
 	vs_json_string(json, "checkpointing", vs_checkpointing_names[r->job.checkpointing]);
 	vs_json_string(json, "attention", vs_attention_names[r->job.attention]);
 	vs_json_unsigned(json, "lora_rank", r->job.lora_rank);
@@ -301,6 +302,7 @@ static void model_json(struct vs_json *json, const struct vs_request *r, const s
 	vs_json_bool(json, "model", *c->inferred.model || c->inferred.parameters);
 	vs_json_bool(json, "precision", c->inferred.precision);
 	vs_json_bool(json, "optimizer", c->inferred.optimizer);
+	vs_json_bool(json, "l2_decay", c->inferred.l2_decay);
 	vs_json_bool(json, "checkpointing", c->inferred.checkpointing);
 	vs_json_bool(json, "attention", c->inferred.attention);
 	vs_json_bool(json, "adapters", c->inferred.adapters);

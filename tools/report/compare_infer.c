@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/message.h"
+#include "model/optimizer.h"
 #include "model/preset.h"
 #include "sizes.h"
 
@@ -60,6 +61,10 @@ static void infer_regime(struct vs_request *r, const struct vs_option *options, 
 		r->optimizer = names_optimizer(f, per)
 		                   ? f->optimizer
 		                   : (int)optimizer_of(per, c->facts.adapters ? 4 : c->dtype.bytes);
+	c->l2_decay =
+	    !vs_option_given(options, count, "--l2-decay") && f->l2_decay && vs_optimizer_takes_l2(r->optimizer);
+	if (c->l2_decay)
+		r->l2_decay = true;
 	c->checkpointing = !vs_option_given(options, count, "--checkpointing");
 	if (c->checkpointing)
 		r->checkpointing = f->checkpointing;

@@ -11,7 +11,7 @@
 
 struct vs_inferred {
 	bool parameters; /* their number alone is known: there is no model */
-	bool precision, optimizer, checkpointing, attention, adapters;
+	bool precision, optimizer, l2_decay, checkpointing, attention, adapters;
 	const char *model;       /* where the model comes from, in words; "": from flags */
 	const char *batch, *seq; /* the same of these */
 	bool assumed;            /* of batch, sequence or heads, one is neither said nor told */

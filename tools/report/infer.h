@@ -18,6 +18,7 @@ struct vs_inference {
 	int attention;     /* enum vs_attention, -1 */
 	int checkpointing; /* enum vs_checkpointing */
 	bool autocast;
+	bool l2_decay; /* the optimizer makes copies of the gradients, to which it adds weight decay */
 	/* By the blocks. `exact`: no other size of the feed-forward or the vocabulary gives the same blocks. */
 	uint64_t layers, hidden, ffn, vocab;
 	uint64_t query, key; /* width of all heads together, of the queries and of the keys */

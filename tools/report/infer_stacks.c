@@ -214,6 +214,20 @@ static enum vs_checkpointing what_runs_again(const struct vs_frame *frames, size
 	return VS_CHECKPOINTING_NONE;
 }
 
+/* SGD's and Adam's _foreach_add of gradients and parameters; all else that they add, they add in place. */
+static bool adds_decay(const struct vs_frame *frames, size_t count)
+{
+	bool sum = false;
+
+	for (size_t i = 0; i < count; i++) {
+		if (frames[i].kind == VS_FRAME_NATIVE)
+			sum |= strstr(frames[i].function, "foreach_tensor_add_list") != NULL;
+		else if (strstr(frames[i].function, "_multi_tensor_") && strstr(frames[i].file, "/torch/optim/"))
+			return sum;
+	}
+	return false;
+}
+
 int vs_infer_stacks(const struct vs_subject *subject, const struct vs_device_summary *device,
                     struct vs_inference *inference, struct vs_attention_blocks *attention)
 {
@@ -231,6 +245,7 @@ int vs_infer_stacks(const struct vs_subject *subject, const struct vs_device_sum
 		for (size_t i = 0; i < count; i++)
 			look_at_frame(&frames[i], inference, &seen);
 		sizes.by_stack[id].adapter = makes_adapters(frames, count);
+		inference->l2_decay |= adds_decay(frames, count);
 		again = what_runs_again(frames, count);
 		if ((int)again > inference->checkpointing) /* none, selective, full */
 			inference->checkpointing = again;
