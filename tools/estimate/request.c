@@ -24,7 +24,7 @@ const char vs_request_usage[] =
     "                           --fp16: the 16-bit type is fp16\n"
     "  --optimizer O            adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor,\n"
     "                           lion, muon, adamw-8bit, adamw-8bit-paged, adamw-4bit\n"
-    "  --l2-decay               weight decay that SGD or Adam adds to the gradients (AdamW does not)\n"
+    "  --l2-decay               weight decay within the gradients, as in SGD and Adam, not AdamW\n"
     "  --checkpointing C        none, selective, full\n"
     "  --attention A            sdpa, eager, flash, efficient, math\n"
     "  --accumulate N           micro-batches a step\n"
