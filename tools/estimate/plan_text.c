@@ -86,9 +86,10 @@ static void print_answer(const struct vs_screen *screen, const struct vs_request
 	}
 	if (!p->with_gpu)
 		return;
-	vs_screen_text(screen, 2, "Card: %s; the CUDA context%s takes %s (assumed), PyTorch can have %s.",
-	               vs_size_format(r->room.total, a), taken > r->room.context ? " and NCCL's buffers" : "",
-	               vs_size_format(taken, b), vs_size_format(p->usable, c));
+	vs_screen_text(screen, 2, "Card: %s; the CUDA context%s %s (assumed), PyTorch can have %s.",
+	               vs_size_format(r->room.total, a),
+	               taken > r->room.context ? " and NCCL's buffers take" : " takes", vs_size_format(taken, b),
+	               vs_size_format(p->usable, c));
 	if (p->fits && p->reserved > p->usable)
 		puts("Tight: PyTorch has to give cached segments back and ask again, which is slow.");
 	if (!p->fits && peak <= p->usable)

@@ -58,6 +58,7 @@ int vs_oom_case_message(const char *path, struct vs_oom_case *ret_case)
 		vs_complain("%s: %s", path, strerror(-r));
 		return r;
 	}
+	*ret_case = (struct vs_oom_case){0};
 	r = vs_oom_read_message(text, size, &ret_case->oom);
 	free(text);
 	if (r == -ENODATA)
