@@ -6,10 +6,13 @@
  * from empty_cache(): the program called it if the cache could have served
  * the request that follows, or if the device evidently had room for it.
  */
+#include "base/buffer.h"
 #include "caching/lives.h"
 #include "caching/oracle.h"
 #include "caching/program.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NO_POOL UINT16_MAX
@@ -88,15 +91,8 @@ static int remember(struct baseline *b, uint64_t address, struct vs_caching_bloc
 		index = b->unused - 1;
 		b->unused = b->live[index].next_unused;
 	} else {
-		if (b->live_count == b->live_capacity) {
-			size_t grown = b->live_capacity ? b->live_capacity * 2 : 256;
-			struct live *fresh = reallocarray(b->live, grown, sizeof(*fresh));
-
-			if (!fresh)
-				return -ENOMEM;
-			b->live = fresh;
-			b->live_capacity = grown;
-		}
+		if (vs_grow(&b->live, &b->live_capacity, b->live_count + 1, sizeof(*b->live)) < 0)
+			return -ENOMEM;
 		index = (uint32_t)b->live_count++;
 	}
 	b->live[index] = (struct live){.block = block, .id = id, .ticket = ticket};

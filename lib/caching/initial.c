@@ -7,8 +7,11 @@
  */
 #include "caching/initial.h"
 
+#include "base/buffer.h"
 #include "caching/internal.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Address space of an expandable segment where the card's size is unknown: more than any card's. */
@@ -42,22 +45,6 @@ struct finder {
 	size_t alloc_count;
 };
 
-static int grow(void *array_pointer, size_t count, size_t *capacity, size_t width)
-{
-	void **array = array_pointer;
-	size_t grown = *capacity ? *capacity * 2 : 64;
-	void *fresh;
-
-	if (count < *capacity)
-		return 0;
-	fresh = reallocarray(*array, grown, width);
-	if (!fresh)
-		return -ENOMEM;
-	*array = fresh;
-	*capacity = grown;
-	return 0;
-}
-
 static int index_events(struct finder *f)
 {
 	for (size_t i = 0; i < f->recording->event_count; i++) {
@@ -85,7 +72,7 @@ static int index_events(struct finder *f)
 
 static int add_block(struct finder *f, const struct start_block *block)
 {
-	if (grow(&f->blocks, f->block_count, &f->block_capacity, sizeof(*f->blocks)) < 0)
+	if (vs_grow(&f->blocks, &f->block_capacity, f->block_count + 1, sizeof(*f->blocks)) < 0)
 		return -ENOMEM;
 	f->blocks[f->block_count++] = *block;
 	return 0;
@@ -129,7 +116,7 @@ static int find_blocks(struct finder *f)
 
 static int add_segment(struct finder *f, const struct vs_replay_segment *segment)
 {
-	if (grow(&f->segments, f->segment_count, &f->segment_capacity, sizeof(*f->segments)) < 0)
+	if (vs_grow(&f->segments, &f->segment_capacity, f->segment_count + 1, sizeof(*f->segments)) < 0)
 		return -ENOMEM;
 	f->segments[f->segment_count++] = *segment;
 	return 0;
@@ -258,7 +245,8 @@ static int add_piece(struct vs_initial *initial, uint64_t address, uint64_t size
 {
 	if (!size)
 		return 0;
-	if (grow(&initial->pieces, initial->piece_count, &initial->piece_capacity, sizeof(*initial->pieces)) < 0)
+	if (vs_grow(&initial->pieces, &initial->piece_capacity, initial->piece_count + 1, sizeof(*initial->pieces)) <
+	    0)
 		return -ENOMEM;
 	initial->pieces[initial->piece_count++] =
 	    (struct vs_caching_piece){.address = address, .size = size, .state = state};
@@ -297,8 +285,8 @@ static int open_segment(struct vs_initial *initial, const struct vs_replay_segme
 {
 	size_t capacity = initial->capacity;
 
-	if (grow(&initial->segments, initial->count, &capacity, sizeof(*initial->segments)) < 0 ||
-	    grow(&initial->about, initial->count, &initial->capacity, sizeof(*initial->about)) < 0)
+	if (vs_grow(&initial->segments, &capacity, initial->count + 1, sizeof(*initial->segments)) < 0 ||
+	    vs_grow(&initial->about, &initial->capacity, initial->count + 1, sizeof(*initial->about)) < 0)
 		return -ENOMEM;
 	initial->about[initial->count] = *about;
 	initial->segments[initial->count++] = (struct vs_caching_segment){
@@ -491,7 +479,7 @@ static int add_stretches(struct finder *f, struct cuts *cuts, const struct vs_re
 	size_t from = stretch_at(cuts, range->address), to = stretch_at(cuts, range->address + range->size);
 
 	for (size_t i = untold(cuts, from); i < to; i = untold(cuts, i + 1)) {
-		if (grow(&f->stretches, f->stretch_count, &f->stretch_capacity, sizeof(*f->stretches)) < 0)
+		if (vs_grow(&f->stretches, &f->stretch_capacity, f->stretch_count + 1, sizeof(*f->stretches)) < 0)
 			return -ENOMEM;
 		f->stretches[f->stretch_count++] = (struct stretch){
 		    .address = cuts->at[i], .size = cuts->at[i + 1] - cuts->at[i], .mapped = mapped, .about = *range};

@@ -8,6 +8,7 @@
  */
 #include "caching/lives.h"
 
+#include "base/buffer.h"
 #include "caching/internal.h"
 
 #include <errno.h>
@@ -62,15 +63,8 @@ static int begin_life(struct lives *lives, const struct life *life)
 
 	if (lives->count == MAX_LIVES)
 		return -EOVERFLOW;
-	if (lives->count == lives->capacity) {
-		size_t grown = lives->capacity ? lives->capacity * 2 : 64;
-		struct life *fresh = reallocarray(lives->alive, grown, sizeof(*fresh));
-
-		if (!fresh)
-			return -ENOMEM;
-		lives->alive = fresh;
-		lives->capacity = grown;
-	}
+	if (vs_grow(&lives->alive, &lives->capacity, lives->count + 1, sizeof(*lives->alive)) < 0)
+		return -ENOMEM;
 	memmove(&lives->alive[at + 1], &lives->alive[at], (lives->count - at) * sizeof(*lives->alive));
 	lives->alive[at] = *life;
 	lives->alive[at].id = ++lives->ids;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "caching/oracle.h"
 
+#include "base/buffer.h"
 #include "caching/internal.h"
 
 #include <errno.h>
@@ -113,15 +114,8 @@ static void oracle_release(void *context, uint64_t address, uint64_t size)
 
 int vs_oracle_reserved(struct vs_oracle *oracle, uint64_t address, uint64_t size)
 {
-	if (oracle->range_count == oracle->range_capacity) {
-		size_t grown = oracle->range_capacity ? oracle->range_capacity * 2 : 16;
-		struct vs_oracle_range *fresh = reallocarray(oracle->ranges, grown, sizeof(*fresh));
-
-		if (!fresh)
-			return -ENOMEM;
-		oracle->ranges = fresh;
-		oracle->range_capacity = grown;
-	}
+	if (vs_grow(&oracle->ranges, &oracle->range_capacity, oracle->range_count + 1, sizeof(*oracle->ranges)) < 0)
+		return -ENOMEM;
 	oracle->ranges[oracle->range_count++] = (struct vs_oracle_range){address, size};
 	return 0;
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "base/u64map.h"
 
@@ -32,15 +33,8 @@ static inline int vs_pool_index_get(struct vs_pool_index *index, uint64_t first,
 			return 0;
 		}
 	}
-	if (index->count == index->capacity) {
-		size_t grown = index->capacity ? index->capacity * 2 : 8;
-		struct vs_pool_id *fresh = reallocarray(index->ids, grown, sizeof(*fresh));
-
-		if (!fresh)
-			return -ENOMEM;
-		index->ids = fresh;
-		index->capacity = grown;
-	}
+	if (vs_grow(&index->ids, &index->capacity, index->count + 1, sizeof(*index->ids)) < 0)
+		return -ENOMEM;
 	if (vs_u64map_put(&index->by_hash, key, (uint32_t)index->count) < 0)
 		return -ENOMEM;
 	index->ids[index->count] = (struct vs_pool_id){first, second};

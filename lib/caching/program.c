@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "caching/program.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+#include "base/buffer.h"
 
 #define MAX_POOLS UINT16_MAX
 
-static int grow(void *array_pointer, size_t count, size_t *capacity, size_t width)
-{
-	void **array = array_pointer;
-	size_t grown = *capacity ? *capacity * 2 : 64;
-	void *fresh;
-
-	if (count < *capacity)
-		return 0;
-	fresh = reallocarray(*array, grown, width);
-	if (!fresh)
-		return -ENOMEM;
-	*array = fresh;
-	*capacity = grown;
-	return 0;
-}
-
 int vs_program_add(struct vs_replay_program *program, const struct vs_op *op)
 {
-	if (grow(&program->ops, program->count, &program->capacity, sizeof(*program->ops)) < 0)
+	if (vs_grow(&program->ops, &program->capacity, program->count + 1, sizeof(*program->ops)) < 0)
 		return -ENOMEM;
 	program->ops[program->count++] = *op;
 	return 0;

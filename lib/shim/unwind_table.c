@@ -73,7 +73,8 @@ static uint64_t get(struct cursor *c, unsigned int size)
 	return value;
 }
 
-static uint64_t get_unsigned(struct cursor *c)
+/* LEB128; *ret_high: the bits above those that were given, all ones if the last byte given is negative. */
+static uint64_t get_leb(struct cursor *c, uint64_t *ret_high)
 {
 	uint64_t value = 0, byte;
 	unsigned int shift = 0;
@@ -84,23 +85,22 @@ static uint64_t get_unsigned(struct cursor *c)
 			value |= (byte & 0x7f) << shift;
 		shift += 7;
 	} while (byte & 0x80);
+	*ret_high = shift < 64 && byte & 0x40 ? ~UINT64_C(0) << shift : 0;
 	return value;
+}
+
+static uint64_t get_unsigned(struct cursor *c)
+{
+	uint64_t high;
+
+	return get_leb(c, &high);
 }
 
 static int64_t get_signed(struct cursor *c)
 {
-	uint64_t value = 0, byte;
-	unsigned int shift = 0;
+	uint64_t high, low = get_leb(c, &high);
 
-	do {
-		byte = get(c, 1);
-		if (shift < 64)
-			value |= (byte & 0x7f) << shift;
-		shift += 7;
-	} while (byte & 0x80);
-	if (shift < 64 && byte & 0x40)
-		value |= ~UINT64_C(0) << shift;
-	return (int64_t)value;
+	return (int64_t)(low | high);
 }
 
 static void skip(struct cursor *c, uint64_t size)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "snapshot/snapshot.h"
 
-#include "snapshot/grow.h"
 #include "snapshot/layout.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -182,17 +183,22 @@ int vs_snapshot_load(const char *path, struct vs_snapshot **ret_snapshot, struct
 	return r;
 }
 
+void vs_snapshot_free_arrays(struct vs_snapshot *snapshot)
+{
+	free(snapshot->segments);
+	free(snapshot->blocks);
+	free(snapshot->events);
+	free(snapshot->stacks);
+	free(snapshot->frames);
+}
+
 void vs_snapshot_free(struct vs_snapshot *snapshot)
 {
 	struct vs_snapshot_owned *owned = (struct vs_snapshot_owned *)snapshot;
 
 	if (!snapshot)
 		return;
-	free(snapshot->segments);
-	free(snapshot->blocks);
-	free(snapshot->events);
-	free(snapshot->stacks);
-	free(snapshot->frames);
+	vs_snapshot_free_arrays(snapshot);
 	free(owned->stack_frames);
 	vs_snapshot_texts_free(owned->texts);
 	free(owned);

@@ -9,12 +9,15 @@
  * A key that is absent keeps its default, a key that is unknown is skipped.
  */
 #include "snapshot/layout.h"
+#include "snapshot/write.h"
 
+#include "base/buffer.h"
 #include "base/hash.h"
 #include "base/u64map.h"
-#include "snapshot/grow.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct vs_snapshot_texts {
@@ -81,7 +84,7 @@ static int keep_text(struct reader *r, vs_pickle_value value, const char **ret_t
 		return -EBADMSG;
 	if (!*visit) {
 		if (texts->count >= SEEN - 1 ||
-		    vs_grow(&texts->texts, texts->count, &texts->capacity, sizeof(*texts->texts)) < 0)
+		    vs_grow(&texts->texts, &texts->capacity, texts->count + 1, sizeof(*texts->texts)) < 0)
 			return -ENOMEM;
 		texts->texts[texts->count] = strndup(text, size);
 		if (!texts->texts[texts->count])
@@ -101,24 +104,11 @@ static bool is_text(struct reader *r, vs_pickle_value value, const char *wanted)
 	       !memcmp(text, wanted, size);
 }
 
-static const char *const actions[] = {
-    [VS_SNAPSHOT_ALLOC] = "alloc",
-    [VS_SNAPSHOT_FREE_REQUESTED] = "free_requested",
-    [VS_SNAPSHOT_FREE_COMPLETED] = "free_completed",
-    [VS_SNAPSHOT_SEGMENT_ALLOC] = "segment_alloc",
-    [VS_SNAPSHOT_SEGMENT_FREE] = "segment_free",
-    [VS_SNAPSHOT_SEGMENT_MAP] = "segment_map",
-    [VS_SNAPSHOT_SEGMENT_UNMAP] = "segment_unmap",
-    [VS_SNAPSHOT_SNAPSHOT] = "snapshot",
-    [VS_SNAPSHOT_OOM] = "oom",
-    [VS_SNAPSHOT_ANNOTATE] = "annotate",
-};
-
 static enum vs_snapshot_action read_action(struct reader *r, vs_pickle_value value)
 {
-	for (size_t i = 1; i < sizeof(actions) / sizeof(*actions); i++) {
-		if (is_text(r, value, actions[i]))
-			return (enum vs_snapshot_action)i;
+	for (enum vs_snapshot_action action = VS_SNAPSHOT_OTHER + 1; action <= VS_SNAPSHOT_ANNOTATE; action++) {
+		if (is_text(r, value, vs_snapshot_action_name(action)))
+			return action;
 	}
 	return VS_SNAPSHOT_OTHER;
 }
@@ -275,7 +265,7 @@ static int unique_frame(struct reader *r, const struct vs_snapshot_frame *frame,
 	}
 	if (s->frame_count >= SEEN - 1)
 		return fail(r, -EOVERFLOW, "too many stack frames", NULL);
-	if (vs_grow(&s->frames, s->frame_count, &r->frame_capacity, sizeof(*s->frames)) < 0 ||
+	if (vs_grow(&s->frames, &r->frame_capacity, s->frame_count + 1, sizeof(*s->frames)) < 0 ||
 	    vs_u64map_put(&r->frames_by_hash, key, (uint32_t)s->frame_count) < 0)
 		return no_memory(r);
 	*ret_index = (uint32_t)s->frame_count;
@@ -303,7 +293,7 @@ static int unique_stack(struct reader *r, size_t count, uint32_t *ret_stack)
 	}
 	if (s->stack_count >= SEEN - 1)
 		return fail(r, -EOVERFLOW, "too many stacks", NULL);
-	if (vs_grow(&s->stacks, s->stack_count, &r->stack_capacity, sizeof(*s->stacks)) < 0 ||
+	if (vs_grow(&s->stacks, &r->stack_capacity, s->stack_count + 1, sizeof(*s->stacks)) < 0 ||
 	    vs_u64map_put(&r->stacks_by_hash, key, (uint32_t)s->stack_count) < 0)
 		return no_memory(r);
 	*ret_stack = (uint32_t)s->stack_count;
@@ -351,7 +341,7 @@ static int read_stack(struct reader *r, vs_pickle_value list, uint32_t *ret_stac
 	for (size_t i = 0; i < count; i++) {
 		uint32_t frame = 0;
 
-		if (vs_grow(&r->owned->stack_frames, r->stack_frame_count, &r->stack_frame_capacity,
+		if (vs_grow(&r->owned->stack_frames, &r->stack_frame_capacity, r->stack_frame_count + 1,
 		            sizeof(uint32_t)) < 0)
 			return no_memory(r);
 		e = read_frame(r, items[i], &frame);
@@ -420,7 +410,7 @@ static int read_block(struct reader *r, vs_pickle_value value, uint64_t address)
 	e = claim(r, value);
 	if (e < 0)
 		return e;
-	if (vs_grow(&s->blocks, s->block_count, &r->block_capacity, sizeof(*s->blocks)) < 0)
+	if (vs_grow(&s->blocks, &r->block_capacity, s->block_count + 1, sizeof(*s->blocks)) < 0)
 		return no_memory(r);
 	e = read_dict(r, value, block_fields, &raw);
 	if (e == 0)
@@ -493,7 +483,7 @@ static int read_segment(struct reader *r, vs_pickle_value value)
 		address = s->blocks[s->block_count - 1].address + s->blocks[s->block_count - 1].size;
 	}
 	raw.segment.block_count = count;
-	if (vs_grow(&s->segments, s->segment_count, &r->segment_capacity, sizeof(*s->segments)) < 0)
+	if (vs_grow(&s->segments, &r->segment_capacity, s->segment_count + 1, sizeof(*s->segments)) < 0)
 		return no_memory(r);
 	if (raw.segment.device < 0)
 		return fail(r, -EBADMSG, "a segment without a device", NULL);
@@ -549,7 +539,7 @@ static int read_event(struct reader *r, vs_pickle_value value, int32_t device)
 		raw.event.address = raw.device_free;
 	if (raw.event.pool.first != VS_SNAPSHOT_UNSET)
 		s->has_pools = true;
-	if (vs_grow(&s->events, s->event_count, &r->event_capacity, sizeof(*s->events)) < 0)
+	if (vs_grow(&s->events, &r->event_capacity, s->event_count + 1, sizeof(*s->events)) < 0)
 		return no_memory(r);
 	s->events[s->event_count++] = raw.event;
 	return 0;
@@ -654,7 +644,7 @@ int vs_snapshot_layout(struct vs_pickle *pickle, struct vs_snapshot_owned *owned
 	int e;
 
 	owned->texts = calloc(1, sizeof(*owned->texts));
-	if (!owned->texts || vs_grow(&s->stacks, 0, &r.stack_capacity, sizeof(*s->stacks)) < 0)
+	if (!owned->texts || vs_grow(&s->stacks, &r.stack_capacity, 1, sizeof(*s->stacks)) < 0)
 		return no_memory(&r);
 	s->stacks[s->stack_count++] = (struct vs_snapshot_stack){0};
 	s->settings.text = "";

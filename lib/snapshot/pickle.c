@@ -5,10 +5,12 @@
  */
 #include "snapshot/pickle.h"
 
-#include "snapshot/grow.h"
-
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/buffer.h"
 
 /* A value is a tag in the low 3 bits and a payload: a small integer, or an index into one of the tables. */
 enum tag { TAG_CONSTANT, TAG_INT, TAG_WIDE, TAG_FLOAT, TAG_STRING, TAG_LIST, TAG_DICT };
@@ -86,7 +88,7 @@ static int cut(struct vs_pickle *p)
 
 static int push(struct vs_pickle *p, vs_pickle_value value)
 {
-	int r = vs_grow(&p->stack, p->stack_count, &p->stack_capacity, sizeof(*p->stack));
+	int r = vs_grow(&p->stack, &p->stack_capacity, p->stack_count + 1, sizeof(*p->stack));
 
 	if (r < 0)
 		return fail(p, r, "out of memory");
@@ -127,7 +129,7 @@ static uint64_t little(const uint8_t *bytes, unsigned int count)
 
 static int push_wide(struct vs_pickle *p, uint64_t bits, bool negative)
 {
-	int r = vs_grow(&p->wides, p->wide_count, &p->wide_capacity, sizeof(*p->wides));
+	int r = vs_grow(&p->wides, &p->wide_capacity, p->wide_count + 1, sizeof(*p->wides));
 
 	if (r < 0)
 		return fail(p, r, "out of memory");
@@ -154,7 +156,7 @@ static int push_text(struct vs_pickle *p, uint64_t size)
 		return cut(p);
 	if (size > UINT32_MAX)
 		return fail(p, -EOVERFLOW, "a string of 4 GiB or more");
-	r = vs_grow(&p->strings, p->string_count, &p->string_capacity, sizeof(*p->strings));
+	r = vs_grow(&p->strings, &p->string_capacity, p->string_count + 1, sizeof(*p->strings));
 	if (r < 0)
 		return fail(p, r, "out of memory");
 	p->strings[p->string_count] = (struct text){.text = (const char *)bytes, .size = (uint32_t)size};
@@ -163,7 +165,7 @@ static int push_text(struct vs_pickle *p, uint64_t size)
 
 static int push_container(struct vs_pickle *p, enum tag tag)
 {
-	int r = vs_grow(&p->containers, p->container_count, &p->container_capacity, sizeof(*p->containers));
+	int r = vs_grow(&p->containers, &p->container_capacity, p->container_count + 1, sizeof(*p->containers));
 
 	if (r < 0)
 		return fail(p, r, "out of memory");
@@ -220,7 +222,7 @@ static int push_mark(struct vs_pickle *p)
 
 	if (p->mark_count == MAX_MARKS)
 		return fail(p, -EOVERFLOW, "nested deeper than 1000 levels");
-	r = vs_grow(&p->marks, p->mark_count, &p->mark_capacity, sizeof(*p->marks));
+	r = vs_grow(&p->marks, &p->mark_capacity, p->mark_count + 1, sizeof(*p->marks));
 	if (r < 0)
 		return fail(p, r, "out of memory");
 	p->marks[p->mark_count++] = p->stack_count;
@@ -329,7 +331,7 @@ static int push_double(struct vs_pickle *p)
 		return cut(p);
 	for (unsigned int i = 0; i < 8; i++)
 		bits = bits << 8 | bytes[i];
-	r = vs_grow(&p->floats, p->float_count, &p->float_capacity, sizeof(*p->floats));
+	r = vs_grow(&p->floats, &p->float_capacity, p->float_count + 1, sizeof(*p->floats));
 	if (r < 0)
 		return fail(p, r, "out of memory");
 	memcpy(&p->floats[p->float_count], &bits, sizeof(bits));

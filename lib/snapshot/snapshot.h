@@ -124,6 +124,8 @@ int vs_snapshot_parse(const void *data, size_t size, struct vs_snapshot **ret_sn
                       struct vs_snapshot_error *ret_error);
 /* Accepts NULL. */
 void vs_snapshot_free(struct vs_snapshot *snapshot);
+/* The arrays alone, of a snapshot that was put together elsewhere; what texts and stacks point into stays. */
+void vs_snapshot_free_arrays(struct vs_snapshot *snapshot);
 
 /* Does this file look like a snapshot (a binary pickle, or a gzip of one)? Only its first bytes are read. */
 bool vs_snapshot_probe(const char *path);

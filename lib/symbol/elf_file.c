@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
+
 /* 16 bytes each: libtorch_cpu.so alone has a few hundred thousand. */
 struct function {
 	uint64_t address;
@@ -48,15 +50,8 @@ static int add_table(struct vs_elf_file *file, Elf_Scn *section, const GElf_Shdr
 		    symbol.st_size > UINT32_MAX || symbol.st_name >= strings->d_size ||
 		    symbol.st_name >= NAME_DYNAMIC)
 			continue;
-		if (file->count == file->capacity) {
-			size_t capacity = file->capacity ? file->capacity * 2 : 1024;
-			struct function *bigger = realloc(file->functions, capacity * sizeof(*bigger));
-
-			if (!bigger)
-				return -ENOMEM;
-			file->functions = bigger;
-			file->capacity = capacity;
-		}
+		if (vs_grow(&file->functions, &file->capacity, file->count + 1, sizeof(*file->functions)) < 0)
+			return -ENOMEM;
 		file->functions[file->count++] = (struct function){
 		    .address = symbol.st_value,
 		    .size = (uint32_t)symbol.st_size,

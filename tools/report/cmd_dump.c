@@ -2,11 +2,13 @@
  *
  * vramreport dump: the records themselves, nothing concluded from them.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "command.h"
 #include "common/json.h"
 #include "run.h"
@@ -80,13 +82,8 @@ static void collect(struct modules *modules, const struct vramshim_module *modul
 		if (modules->list[i] == module)
 			return;
 	}
-	if (modules->count == modules->room) {
-		void *grown = reallocarray(modules->list, modules->room * 2 + 64, sizeof(*modules->list));
-		if (!grown)
-			return;
-		modules->list = grown;
-		modules->room = modules->room * 2 + 64;
-	}
+	if (vs_grow(&modules->list, &modules->room, modules->count + 1, sizeof(*modules->list)) < 0)
+		return;
 	modules->list[modules->count++] = module;
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "caching/from_trace.h"
 #include "caching/map.h"
 #include "ledger/analyse.h"
@@ -32,22 +33,6 @@ struct exporter {
 	struct vs_map frames; /* address of a vs_frame -> ours */
 };
 
-static int grow(void *array_pointer, size_t count, size_t *capacity, size_t width)
-{
-	void **array = array_pointer;
-	size_t grown = *capacity ? *capacity * 2 : 256;
-	void *fresh;
-
-	if (count < *capacity)
-		return 0;
-	fresh = reallocarray(*array, grown, width);
-	if (!fresh)
-		return -ENOMEM;
-	*array = fresh;
-	*capacity = grown;
-	return 0;
-}
-
 /* --- stacks --- */
 
 static int export_frame(struct exporter *x, const struct vs_frame *frame, uint32_t *ret_index)
@@ -59,7 +44,7 @@ static int export_frame(struct exporter *x, const struct vs_frame *frame, uint32
 		*ret_index = (uint32_t)known;
 		return 0;
 	}
-	if (grow(&s->frames, s->frame_count, &x->frame_capacity, sizeof(*s->frames)) < 0)
+	if (vs_grow(&s->frames, &x->frame_capacity, s->frame_count + 1, sizeof(*s->frames)) < 0)
 		return -ENOMEM;
 	s->frames[s->frame_count] = (struct vs_snapshot_frame){
 	    .file = frame->kind == VS_FRAME_PYTHON ? frame->file : frame->module,
@@ -90,13 +75,13 @@ static int export_stack(struct exporter *x, uint32_t id, uint32_t *ret_stack)
 	for (size_t i = 0; i < count; i++) {
 		uint32_t frame;
 
-		if (grow(&x->out->stack_frames, x->stack_frame_count, &x->stack_frame_capacity, sizeof(uint32_t)) <
-		        0 ||
+		if (vs_grow(&x->out->stack_frames, &x->stack_frame_capacity, x->stack_frame_count + 1,
+		            sizeof(uint32_t)) < 0 ||
 		    export_frame(x, &frames[i], &frame) < 0)
 			return -ENOMEM;
 		x->out->stack_frames[x->stack_frame_count++] = frame;
 	}
-	if (grow(&s->stacks, s->stack_count, &x->stack_capacity, sizeof(*s->stacks)) < 0)
+	if (vs_grow(&s->stacks, &x->stack_capacity, s->stack_count + 1, sizeof(*s->stacks)) < 0)
 		return -ENOMEM;
 	s->stacks[s->stack_count].frames = (const uint32_t *)(uintptr_t)(first * sizeof(uint32_t));
 	s->stacks[s->stack_count].count = (uint32_t)count;
@@ -131,7 +116,7 @@ static int add_event(struct exporter *x, const struct vs_snapshot_event *event)
 {
 	struct vs_snapshot *s = x->snapshot;
 
-	if (grow(&s->events, s->event_count, &x->event_capacity, sizeof(*s->events)) < 0)
+	if (vs_grow(&s->events, &x->event_capacity, s->event_count + 1, sizeof(*s->events)) < 0)
 		return -ENOMEM;
 	s->events[s->event_count++] = *event;
 	return 0;
@@ -251,11 +236,11 @@ static int hold(const struct vs_trace_recording *recording, struct holdings *h)
 		if (!is_page)
 			range.stack = (uint32_t)slot->value;
 		if (is_block) {
-			r = grow(&h->blocks, h->block_count, &h->block_capacity, sizeof(*h->blocks));
+			r = vs_grow(&h->blocks, &h->block_capacity, h->block_count + 1, sizeof(*h->blocks));
 			if (r == 0)
 				h->blocks[h->block_count++] = range;
 		} else {
-			r = grow(&h->segments, h->segment_count, &h->segment_capacity, sizeof(*h->segments));
+			r = vs_grow(&h->segments, &h->segment_capacity, h->segment_count + 1, sizeof(*h->segments));
 			if (r == 0)
 				h->segments[h->segment_count++] = range;
 		}
@@ -276,7 +261,7 @@ static int add_block(struct exporter *x, uint64_t address, uint64_t size, bool l
 
 	if (!size)
 		return 0;
-	if (grow(&s->blocks, s->block_count, &x->block_capacity, sizeof(*s->blocks)) < 0)
+	if (vs_grow(&s->blocks, &x->block_capacity, s->block_count + 1, sizeof(*s->blocks)) < 0)
 		return -ENOMEM;
 	s->blocks[s->block_count++] = (struct vs_snapshot_block){
 	    .address = address,
@@ -316,7 +301,7 @@ static int add_segment(struct exporter *x, const struct holdings *h, const struc
 	}
 	if (r == 0)
 		r = add_block(x, here, stop - here, false, 0);
-	if (r < 0 || grow(&s->segments, s->segment_count, &x->segment_capacity, sizeof(*s->segments)) < 0)
+	if (r < 0 || vs_grow(&s->segments, &x->segment_capacity, s->segment_count + 1, sizeof(*s->segments)) < 0)
 		return -ENOMEM;
 	segment.block_count = s->block_count - segment.first_block;
 	s->segments[s->segment_count++] = segment;
@@ -420,7 +405,7 @@ int vs_export(const struct vs_process *process, struct vs_snapshot **ret_snapsho
 	x.snapshot = &out->snapshot;
 	r = vs_symbols_new(process->trace, &out->symbols);
 	if (r == 0)
-		r = grow(&x.snapshot->stacks, 0, &x.stack_capacity, sizeof(*x.snapshot->stacks));
+		r = vs_grow(&x.snapshot->stacks, &x.stack_capacity, 1, sizeof(*x.snapshot->stacks));
 	if (r == 0) {
 		x.snapshot->stacks[x.snapshot->stack_count++] = (struct vs_snapshot_stack){0};
 		r = export_process(&x);
@@ -445,11 +430,7 @@ void vs_export_free(struct vs_snapshot *snapshot)
 
 	if (!snapshot)
 		return;
-	free(snapshot->segments);
-	free(snapshot->blocks);
-	free(snapshot->events);
-	free(snapshot->stacks);
-	free(snapshot->frames);
+	vs_snapshot_free_arrays(snapshot);
 	free(out->stack_frames);
 	vs_symbols_free(out->symbols);
 	free(out);

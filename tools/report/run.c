@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/buffer.h"
 #include "common/message.h"
 #include "import.h"
 #include "snapshot/snapshot.h"
@@ -76,13 +77,8 @@ static int open_trace(const char *path, struct vs_process *ret_process)
 
 static int add(struct vs_run *run, size_t *room, const char *path)
 {
-	if (run->count == *room) {
-		struct vs_process *grown = reallocarray(run->processes, *room * 2 + 8, sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		run->processes = grown;
-		*room = *room * 2 + 8;
-	}
+	if (vs_grow(&run->processes, room, run->count + 1, sizeof(*run->processes)) < 0)
+		return -ENOMEM;
 	int r = open_trace(path, &run->processes[run->count]);
 	if (r == 0)
 		run->count++;
