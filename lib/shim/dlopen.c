@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "shim/dlopen.h"
+#include "shim/libraries.h"
 #include "shim/loader.h"
 
 /* Read by the assembly below. */
@@ -55,7 +56,7 @@ void vs_dlopen_keep(void)
 		return;
 	/* Not in the callback, which holds a lock that others wait for while they hold the one that dlopen() needs.
 	 */
-	dl_iterate_phdr(collect, &names);
+	vs_libraries_each(collect, &names);
 	for (size_t at = 0; at < names.used; at += strlen(names.text + at) + 1)
 		dlopen(names.text + at, RTLD_LAZY | RTLD_NOLOAD);
 	munmap(names.text, names.size);

@@ -133,8 +133,7 @@ static void record_torch(struct vs_process *process)
 	static char version[64];
 	static bool searched;
 
-	/* Only once a process image: in the child of a recorded process, the lock of the loader's list of libraries
-	 * may be held for ever by a thread that did not come along. */
+	/* Once a process image: a child's is its parent's. */
 	if (!searched) {
 		searched = true;
 		find_torch(version, sizeof(version));

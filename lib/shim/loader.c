@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "shim/libraries.h"
 #include "shim/symbols.h"
 
 struct vs_loader vs_loader;
@@ -38,13 +39,14 @@ static void *next(void *(*dlvsym_found)(void *, const char *, const char *), con
 	return found;
 }
 
-void vs_loader_resolve(void)
+/* A constructor, too: once it is needed, the list may be lost. */
+__attribute__((constructor)) void vs_loader_resolve(void)
 {
 	void *(*raw)(void *, const char *, const char *) = NULL, *(*later)(void *, const char *, const char *);
 
 	if (vs_loader.dlsym)
 		return;
-	dl_iterate_phdr(search, &raw);
+	vs_libraries_each(search, &raw);
 	if (!raw)
 		return;
 	later = (void *(*)(void *, const char *, const char *))next(raw, "dlvsym");

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/libraries.h"
 #include "shim/modules.h"
 #include "shim/process.h"
 #include "trace/writer.h"
@@ -129,13 +130,13 @@ void vs_modules_record(struct vs_process *process)
 	struct scan scan = {.process = process};
 	uint64_t adds = 0, seen;
 
-	dl_iterate_phdr(first_only, &adds);
+	vs_libraries_each(first_only, &adds);
 	seen = atomic_load_explicit(&process->modules_seen, memory_order_relaxed);
 	/* One scanner a change. The others need not wait: a stack may be read before its modules. */
 	if (seen == adds + 1 || !atomic_compare_exchange_strong(&process->modules_seen, &seen, adds + 1))
 		return;
 	/* The loader's lock is held throughout: it keeps two scans apart, too. */
-	dl_iterate_phdr(record, &scan);
+	vs_libraries_each(record, &scan);
 }
 
 static bool is_named(const struct dl_phdr_info *info, const char *name)
@@ -168,7 +169,7 @@ int vs_modules_find(const char *name, char *path, unsigned long size)
 {
 	struct search search = {name, path, size, 0};
 
-	dl_iterate_phdr(match, &search);
+	vs_libraries_each(match, &search);
 	return search.found ? 0 : -ENOENT;
 }
 
@@ -195,5 +196,5 @@ bool vs_modules_holds(const char *name, const void *address)
 {
 	struct holder holder = {name, (uintptr_t)address};
 
-	return dl_iterate_phdr(holds, &holder);
+	return vs_libraries_each(holds, &holder);
 }

@@ -7,12 +7,13 @@
 
 #include "shim/check.h"
 #include "shim/descriptors.h"
+#include "shim/libraries.h"
 #include "shim/native_stack.h"
 #include "shim/symbols.h"
 #include "shim/unwind_rule.h"
 
 static _Atomic(int (*)(void **, int)) backtrace_function;
-static atomic_int prepared; /* by which process: its pid */
+static atomic_int beginner, prepared; /* which process began to prepare, which one has: pids */
 
 /* Relaxed, like what is called first below: threads that prepare at once find the same. */
 static _Atomic(const char *) missing;
@@ -40,20 +41,25 @@ static void call_first(void)
 
 void vs_native_prepare(void)
 {
-	int by = atomic_load_explicit(&prepared, memory_order_acquire);
+	int me = (int)getpid(), by = 0;
 	void *library, *symbol = NULL, **stack_end;
+	const char *off = "off: libunwind.so.8 is not installed";
 
-	if (by == (int)getpid())
+	if (atomic_load_explicit(&prepared, memory_order_acquire) == me)
 		return;
+	atomic_compare_exchange_strong(&beginner, &by, me);
 	/* In the child of a process that was being recorded, one of libunwind's locks may be held for ever by a
-	 * thread that did not come along. CUDA does not survive such a fork either, so little is missed.
-	 *
-	 * Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
+	 * thread that did not come along. CUDA does not survive such a fork either, so little is missed. */
+	if (by && by != me)
+		off = "off: the process was forked from a recorded one";
+	else if (vs_libraries_lost())
+		off = "off: the process was forked while another thread held the list of libraries";
+	else
+		by = me;
+	atomic_store_explicit(&missing, off, memory_order_relaxed);
+	/* Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
 	 * RTLD_LOCAL keeps its exception handling to itself. libunwind.so.8 is every release since 1.1 (2013). */
-	atomic_store_explicit(
-	    &missing, by ? "off: the process was forked from a recorded one" : "off: libunwind.so.8 is not installed",
-	    memory_order_relaxed);
-	if (!by) {
+	if (by == me) {
 		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 		symbol = library ? dlsym(library, "unw_backtrace") : NULL;
 		atomic_store_explicit(&first_backtrace, (int (*)(void **, int))symbol, memory_order_relaxed);
@@ -66,7 +72,7 @@ void vs_native_prepare(void)
 		vs_unwind_prepare();
 	}
 	atomic_store_explicit(&backtrace_function, (int (*)(void **, int))symbol, memory_order_relaxed);
-	atomic_store_explicit(&prepared, (int)getpid(), memory_order_release);
+	atomic_store_explicit(&prepared, me, memory_order_release);
 }
 
 const char *vs_native_missing(void)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/libraries.h"
 #include "shim/process.h"
 #include "shim/real.h"
 
@@ -50,7 +51,7 @@ static const struct nvml *library(void)
 	if (vs_settings.no_nvml || !atomic_compare_exchange_strong(&state, &none, 1))
 		return NULL;
 	/* As PyTorch itself opens it before it says that memory ran out. It stays: code of it may be running. */
-	handle = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+	handle = vs_libraries_lost() ? NULL : dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 	if (!handle)
 		return NULL;
 	nvml.init = (int (*)(void))dlsym(handle, "nvmlInit_v2");

@@ -154,17 +154,12 @@ void vs_python_prepare(void)
 	static atomic_flag preparing = ATOMIC_FLAG_INIT;
 	/* Relaxed: two threads that search at once find the same. */
 	static _Atomic(unsigned long long) searched;
-	static atomic_int searcher; /* a process */
 	unsigned long long loads;
-	int first = 0;
 	const char *(*get_version)(void);
 	char *version;
 	int r;
 
 	if (atomic_load(&python.state) != STATE_ABSENT)
-		return;
-	/* In a child, the lock of the list of libraries may be held for ever by a thread that did not come along. */
-	if (!atomic_compare_exchange_strong(&searcher, &first, (int)getpid()) && first != (int)getpid())
 		return;
 	loads = vs_symbol_loads();
 	if (atomic_exchange_explicit(&searched, loads, memory_order_relaxed) == loads)

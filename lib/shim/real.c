@@ -137,17 +137,17 @@ void *vs_real_look_up(enum vs_entry entry, unsigned int instance)
 	 * same. */
 	static _Atomic(unsigned long long) in_vain[VS_ENTRY_COUNT][VS_INSTANCES];
 	const struct vs_entry_info *info = &vs_entries[entry];
-	unsigned long long loads = vs_symbol_loads();
+	unsigned long long next = vs_symbol_loads() + 1; /* 0: never in vain */
 	void *real = NULL;
 
-	if (atomic_load_explicit(&in_vain[entry][instance], memory_order_relaxed) == loads)
+	if (atomic_load_explicit(&in_vain[entry][instance], memory_order_relaxed) == next)
 		return NULL;
 	if (instance_versions[instance])
 		real = versioned_symbol(info->export, instance_versions[instance]);
 	else if (instance == VS_INSTANCE_DEFAULT)
 		real = vs_real_symbol(info->api, info->export);
 	if (!real || vs_real_is_ours(real)) {
-		atomic_store_explicit(&in_vain[entry][instance], loads, memory_order_relaxed);
+		atomic_store_explicit(&in_vain[entry][instance], next, memory_order_relaxed);
 		return NULL;
 	}
 	atomic_store_explicit(&vs_real_slots[entry][instance], real, memory_order_release);

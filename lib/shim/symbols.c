@@ -10,10 +10,13 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "shim/libraries.h"
+
 struct search {
 	const char *name;
 	uint32_t hash;
 	void *found;
+	size_t size; /* of what was found */
 };
 
 struct tables {
@@ -91,7 +94,7 @@ static const ElfW(Sym) * look_up(const struct tables *tables, const struct searc
 	}
 }
 
-static void *symbol_in(const struct dl_phdr_info *info, const struct search *search)
+static void *symbol_in(const struct dl_phdr_info *info, struct search *search)
 {
 	struct tables tables = tables_of(info);
 	const ElfW(Sym) * symbol;
@@ -103,12 +106,13 @@ static void *symbol_in(const struct dl_phdr_info *info, const struct search *sea
 	if (!symbol)
 		return NULL;
 	type = ELF64_ST_TYPE(symbol->st_info);
+	search->size = symbol->st_size;
 	return type == STT_FUNC || type == STT_OBJECT ? (void *)(info->dlpi_addr + symbol->st_value) : NULL;
 }
 
 void *vs_symbol_in(const struct dl_phdr_info *info, const char *name)
 {
-	const struct search search = {.name = name, .hash = gnu_hash(name)};
+	struct search search = {.name = name, .hash = gnu_hash(name)};
 
 	return symbol_in(info, &search);
 }
@@ -122,12 +126,20 @@ static int search_in(struct dl_phdr_info *info, size_t size, void *data)
 	return search->found != NULL;
 }
 
-void *vs_symbol_find(const char *name)
+void *vs_symbol_data(const char *name, size_t *ret_size)
 {
 	struct search search = {.name = name, .hash = gnu_hash(name)};
 
-	dl_iterate_phdr(search_in, &search);
+	vs_libraries_each(search_in, &search);
+	*ret_size = search.size;
 	return search.found;
+}
+
+void *vs_symbol_find(const char *name)
+{
+	size_t size;
+
+	return vs_symbol_data(name, &size);
 }
 
 static int loads(struct dl_phdr_info *info, size_t size, void *data)
@@ -141,6 +153,6 @@ unsigned long long vs_symbol_loads(void)
 {
 	unsigned long long count = 0;
 
-	dl_iterate_phdr(loads, &count);
+	vs_libraries_each(loads, &count);
 	return count;
 }

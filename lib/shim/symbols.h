@@ -5,18 +5,22 @@
 #ifndef VS_SHIM_SYMBOLS_H
 #define VS_SHIM_SYMBOLS_H
 
+#include <stddef.h>
+
 struct dl_phdr_info;
 
 /* What one library defines, for a callback of dl_iterate_phdr(); NULL if it does not. */
 void *vs_symbol_in(const struct dl_phdr_info *info, const char *name);
 /* The first definition of `name` in the program and its libraries, in the order in which they were loaded; NULL if
- * there is none. For functions and data of no particular version.
+ * there is none, or the list is lost (libraries.h). For functions and data of no particular version.
  *
  * dlsym() waits while another thread loads a library and runs its constructors. Those may be waiting for a lock of
  * the job's, such as that of PyTorch's allocator, which is held where a hook is called. This takes only the lock of
  * the list of libraries, which is never held while foreign code runs but for dl_iterate_phdr()'s own callbacks. */
 void *vs_symbol_find(const char *name);
-/* How often a library was loaded so far: nothing new is found before that changes. */
+/* The same, and how many bytes the definition has. */
+void *vs_symbol_data(const char *name, size_t *ret_size);
+/* How often a library was loaded so far: nothing new is found before that changes. 0: not known (libraries.h). */
 unsigned long long vs_symbol_loads(void);
 
 #endif

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "shim/libraries.h"
 #include "shim/symbols.h"
 #include "shim/unwind_rule.h"
 
@@ -76,7 +77,7 @@ static bool find(uint64_t address, struct found_object *ret_object)
 
 	if (find_object)
 		return find_object((void *)(uintptr_t)address, ret_object) == 0;
-	dl_iterate_phdr(match, &search);
+	vs_libraries_each(match, &search);
 	*ret_object = search.object;
 	return search.found;
 }

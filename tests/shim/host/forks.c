@@ -5,6 +5,7 @@
 #include "host.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -117,6 +118,56 @@ static void fork_atexit(void)
 		wait_for(pid, 0);
 	}
 	finish(threads, 1);
+	host_counted();
+}
+
+static atomic_int inside;
+
+static int stay(struct dl_phdr_info *info, size_t size, void *data)
+{
+	(void)info;
+	(void)size;
+	inside = 1;
+	while (!stop)
+		usleep(1000);
+	return *(int *)data;
+}
+
+static void *reading_list(void *argument)
+{
+	int found = 1;
+
+	CHECK(dl_iterate_phdr(stay, &found) == 1);
+	return argument;
+}
+
+/* While another thread is in the loader's list of libraries, whose lock then stays locked in the child: before the
+ * parent has done anything, and after it. A child of a child knows no better. */
+static void fork_list_held(void)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 2; i++) {
+		pid_t pid;
+
+		inside = 0;
+		start(&thread, 1, reading_list);
+		while (!inside)
+			usleep(1000);
+		pid = fork();
+		if (pid == 0) {
+			alarm(30);
+			child_works();
+			pid = fork();
+			if (pid)
+				wait_for(pid, 0);
+			child_works();
+			_exit(0);
+		}
+		wait_for(pid, 0);
+		finish(&thread, 1);
+		child_works();
+	}
 	host_counted();
 }
 
@@ -300,6 +351,7 @@ static void fork_in_signal(void)
 const struct scenario host_forks[] = {
     {"fork-amid", fork_amid},
     {"fork-atexit", fork_atexit},
+    {"fork-list-held", fork_list_held},
     {"fork-in-thread", fork_in_thread},
     {"fork-nested", fork_nested},
     {"spawn", spawn},

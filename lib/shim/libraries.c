@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+#include "shim/libraries.h"
+
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim/symbols.h"
+
+/* The lock lies in the loader's private data, at a place that differs by version. It is the one mutex there which is
+ * held, by this thread, while dl_iterate_phdr() calls back, and by nobody afterwards. */
+struct search {
+	char *begin, *end;
+	int thread;
+	pthread_mutex_t *held[2]; /* a second one says that the search is no good */
+	unsigned int count;
+};
+
+static pthread_mutex_t *list_lock; /* NULL: not found, and the list is taken to be sound */
+
+static bool held_by(const pthread_mutex_t *mutex, int thread)
+{
+	return mutex->__data.__lock && mutex->__data.__owner == thread && mutex->__data.__count == 1 &&
+	       mutex->__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP;
+}
+
+static int search_held(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+
+	(void)info;
+	(void)size;
+	for (char *at = search->begin; at + sizeof(pthread_mutex_t) <= search->end; at += _Alignof(pthread_mutex_t)) {
+		pthread_mutex_t *mutex = (pthread_mutex_t *)(void *)at;
+
+		if (held_by(mutex, search->thread) && search->count < 2)
+			search->held[search->count++] = mutex;
+	}
+	return 1;
+}
+
+/* At the start of the process, where there is one thread as a rule; with others the same is found. */
+__attribute__((constructor)) static void find_lock(void)
+{
+	struct search search = {.thread = (int)syscall(SYS_gettid)};
+	size_t size = 0;
+
+	search.begin = vs_symbol_data("_rtld_global", &size);
+	search.end = search.begin + size;
+	if (!search.begin)
+		return;
+	dl_iterate_phdr(search_held, &search);
+	if (search.count == 1 && !held_by(search.held[0], search.thread))
+		list_lock = search.held[0];
+}
+
+bool vs_libraries_lost(void)
+{
+	int holder = 0, saved = errno;
+	bool gone;
+
+	/* Between taking it and writing down by whom lie a few instructions: more often than once in a child whose
+	 * parent was just there, nobody is seen in them. */
+	for (int i = 0; i < 100 && !holder; i++) {
+		if (!list_lock || !__atomic_load_n(&list_lock->__data.__lock, __ATOMIC_RELAXED))
+			return false;
+		holder = __atomic_load_n(&list_lock->__data.__owner, __ATOMIC_RELAXED);
+		if (!holder)
+			sched_yield();
+	}
+	gone = !holder || (syscall(SYS_tgkill, getpid(), holder, 0) < 0 && errno == ESRCH);
+	errno = saved;
+	return gone;
+}
+
+int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data)
+{
+	return vs_libraries_lost() ? 0 : dl_iterate_phdr(see, data);
+}

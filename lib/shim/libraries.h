@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The loader's list of libraries, which its lock guards: dl_iterate_phdr() takes it, and so does dlopen() of what is
+ * not loaded yet. glibc does not make it anew in a forked child (2.36; it does so for its other locks): where another
+ * thread held it at that moment, it stays held in the child for ever, and whoever takes it there hangs.
+ */
+#ifndef VS_SHIM_LIBRARIES_H
+#define VS_SHIM_LIBRARIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct dl_phdr_info;
+
+/* As dl_iterate_phdr(), and 0 without a call of `see` where the list is lost. Takes the list's lock. */
+int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data)
+    __attribute__((visibility("hidden")));
+
+/* Whether the list's lock is held by nobody of this process, in which nothing but dlopen() of what is loaded already
+ * (RTLD_NOLOAD), dlsym() and dladdr() end. Any time, any thread; no lock is taken. */
+bool vs_libraries_lost(void) __attribute__((visibility("hidden")));
+
+#endif
