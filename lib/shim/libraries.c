@@ -10,8 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shim/symbols.h"
-
 /* The lock lies in the loader's private data, at a place that differs by version. It is the one mutex there which is
  * held, by this thread, while dl_iterate_phdr() calls back, and by nobody afterwards. */
 struct search {
@@ -44,16 +42,10 @@ static int search_held(struct dl_phdr_info *info, size_t size, void *data)
 	return 1;
 }
 
-/* At the start of the process, where there is one thread as a rule; with others the same is found. */
-__attribute__((constructor)) static void find_lock(void)
+void vs_libraries_find_lock(void *loader_data, size_t size)
 {
-	struct search search = {.thread = (int)syscall(SYS_gettid)};
-	size_t size = 0;
+	struct search search = {loader_data, (char *)loader_data + size, (int)syscall(SYS_gettid), {NULL}, 0};
 
-	search.begin = vs_symbol_data("_rtld_global", &size);
-	search.end = search.begin + size;
-	if (!search.begin)
-		return;
 	dl_iterate_phdr(search_held, &search);
 	if (search.count == 1 && !held_by(search.held[0], search.thread))
 		list_lock = search.held[0];
@@ -64,8 +56,8 @@ bool vs_libraries_lost(void)
 	int holder = 0, saved = errno;
 	bool gone;
 
-	/* Between taking it and writing down by whom lie a few instructions: more often than once in a child whose
-	 * parent was just there, nobody is seen in them. */
+	/* Between taking it and writing down by whom lie a few instructions. Whoever stays between them was left
+	 * behind by a fork. */
 	for (int i = 0; i < 100 && !holder; i++) {
 		if (!list_lock || !__atomic_load_n(&list_lock->__data.__lock, __ATOMIC_RELAXED))
 			return false;

@@ -12,6 +12,10 @@
 
 struct dl_phdr_info;
 
+/* Find the list's lock in the loader's own data, so that it can be looked at. By the first thread, before it has
+ * forked. */
+void vs_libraries_find_lock(void *loader_data, size_t size) __attribute__((visibility("hidden")));
+
 /* As dl_iterate_phdr(), and 0 without a call of `see` where the list is lost. Takes the list's lock. */
 int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data)
     __attribute__((visibility("hidden")));

@@ -39,8 +39,7 @@ static void *next(void *(*dlvsym_found)(void *, const char *, const char *), con
 	return found;
 }
 
-/* A constructor, too: once it is needed, the list may be lost. */
-__attribute__((constructor)) void vs_loader_resolve(void)
+void vs_loader_resolve(void)
 {
 	void *(*raw)(void *, const char *, const char *) = NULL, *(*later)(void *, const char *, const char *);
 
@@ -59,4 +58,15 @@ void *vs_loader_next(const char *name)
 {
 	vs_loader_resolve();
 	return vs_loader.dlvsym ? next(vs_loader.dlvsym, name) : NULL;
+}
+
+/* Once they are needed, the list may be lost. */
+__attribute__((constructor)) static void prepare(void)
+{
+	size_t size;
+	void *loader_data = vs_symbol_data("_rtld_global", &size);
+
+	if (loader_data)
+		vs_libraries_find_lock(loader_data, size);
+	vs_loader_resolve();
 }
