@@ -41,7 +41,8 @@ missing_packages()
 		case $probe in
 		command:*) command -v "${probe#*:}" >/dev/null || names+=("$package") ;;
 		module:*) pkg-config --exists "${probe#*:}" 2>/dev/null || names+=("$package") ;;
-		library:*) PATH=$PATH:/sbin ldconfig -p | grep -qF "${probe#*:} " || names+=("$package") ;;
+		# All of it is read: under pipefail, ldconfig killed by SIGPIPE would count as an absence.
+		library:*) PATH=$PATH:/sbin ldconfig -p | grep -F "${probe#*:} " >/dev/null || names+=("$package") ;;
 		esac
 	done
 	echo "${names[*]}"
