@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_POOL UINT16_MAX
-
 struct live {
 	struct vs_caching_block *block;
 	uint64_t ticket; /* 0: not freed yet */
@@ -36,8 +34,7 @@ struct baseline {
 	uint32_t unused;        /* plus 1 */
 	uint16_t *pools;        /* by event, where the recording does not tell; NULL: all in the default pools */
 	struct vs_map outside;  /* address -> id */
-	uint64_t limit;         /* by the fraction of memory allowed */
-	uint64_t most_reserved; /* the device has proved to hold this much */
+	uint64_t most_reserved; /* the device has proved to hold this much, and it is allowed */
 	size_t group;           /* first event of the group under way */
 };
 
@@ -64,7 +61,7 @@ static int pool_of(struct baseline *b, size_t event, uint16_t *ret_index)
 
 	if (recorded->pool[0] != VS_REPLAY_NO_POOL)
 		return vs_program_pool(b->program, recorded->pool, ret_index);
-	*ret_index = b->pools ? b->pools[event] : 0;
+	*ret_index = b->pools && b->pools[event] != VS_NO_POOL ? b->pools[event] : 0;
 	return 0;
 }
 
@@ -207,11 +204,16 @@ static void settle_group(struct baseline *b, size_t begin, size_t end)
 	b->group = end + 1;
 }
 
+static int note_emptied(struct baseline *b, size_t event)
+{
+	b->exactness->empty_caches++;
+	return add_op(b, VS_OP_EMPTY_CACHE, event, 0, 0);
+}
+
 static int empty_cache(struct baseline *b, size_t event)
 {
 	vs_caching_empty_cache(b->caching);
-	b->exactness->empty_caches++;
-	return add_op(b, VS_OP_EMPTY_CACHE, event, 0, 0);
+	return note_emptied(b, event);
 }
 
 static size_t find_release(const struct baseline *b, size_t begin, size_t end)
@@ -235,7 +237,7 @@ static int close_group(struct baseline *b, size_t end)
 	b->oracle.refused = false;
 	r = complete_group(b, begin, end);
 	if (r == 0)
-		r = free_pools(b, release, end, NO_POOL);
+		r = free_pools(b, release, end, VS_NO_POOL);
 	if (r == 0 && release < end)
 		r = empty_cache(b, release);
 	settle_group(b, begin, end);
@@ -254,18 +256,27 @@ static bool gets_segment(const struct baseline *b, size_t begin, size_t end)
 	return false;
 }
 
-static size_t count_releases(const struct baseline *b, size_t begin, size_t end)
+/* Before the request gets anything; those of the pool `but` are left out. */
+static int count_releases(struct baseline *b, size_t begin, size_t end, uint16_t but, size_t *ret_count)
 {
 	size_t count = 0;
 
 	for (; begin < end; begin++) {
 		enum vs_replay_kind kind = b->recording->events[begin].kind;
+		uint16_t pool;
+		int r;
 
 		if (kind == VS_REPLAY_SEGMENT_ALLOC || kind == VS_REPLAY_SEGMENT_MAP)
 			break;
-		count += is_release(&b->recording->events[begin]);
+		if (!is_release(&b->recording->events[begin]))
+			continue;
+		r = pool_of(b, begin, &pool);
+		if (r < 0)
+			return r;
+		count += pool != but;
 	}
-	return count;
+	*ret_count = count;
+	return 0;
 }
 
 /* The most a request can take from the device. */
@@ -279,35 +290,119 @@ static uint64_t most_asked(const struct vs_caching_settings *settings, uint64_t 
 	           : asked;
 }
 
-/* Was the cache emptied before the request, rather than by it? `begin` is the first release. */
-static bool emptied_before(struct baseline *b, const struct vs_caching_request *request, size_t begin, size_t end)
+/* Was the cache emptied before the request that was refused, or got new memory, rather than by it? `begin` is the
+ * first release; `pool` the request's. It goes step by step, and not further than it must: garbage, what makes room
+ * in its own pool, all that is cached. */
+static int emptied_before(struct baseline *b, const struct vs_caching_request *request, uint16_t pool, size_t begin,
+                          size_t end, bool *ret_emptied)
 {
-	const struct vs_caching_settings *settings = &b->recording->settings;
 	bool refused = b->recording->events[end].kind == VS_REPLAY_OOM;
-	uint64_t asked = most_asked(settings, request->size), most = b->most_reserved, first;
+	bool confined = !vs_caching_may_release(b->caching, request);
+	uint64_t asked = most_asked(&b->recording->settings, request->size);
+	uint64_t most = !refused && b->most_reserved >= asked ? b->most_reserved - asked : 0; /* before it fits */
+	uint64_t reserved = vs_caching_stats(b->caching)->reserved;
+	struct vs_caching_room garbage, room;
+	size_t releases;
+	int r;
 
-	/* Served from the cache, or it could have been. */
-	if ((!refused && !gets_segment(b, begin, end)) || vs_caching_would_hit(b->caching, request))
-		return true;
-	/* It would have begun with an oversize block of its own pool. */
-	if (!vs_caching_would_collect(b->caching) && vs_caching_would_release(b->caching, request, &first) &&
-	    first != b->recording->events[begin].address)
-		return true;
-	if (settings->memory_fraction < 1 && b->limit < most)
-		most = b->limit;
-	/* There was no room for it: the request made some. */
-	if (refused || most < asked || vs_caching_stats(b->caching)->reserved > most - asked)
-		return false;
-	return count_releases(b, begin, end) != vs_caching_would_collect(b->caching);
+	*ret_emptied = true;
+	/* It could have been served from the cache. */
+	if (!vs_caching_needed(b->caching, request))
+		return 0;
+	garbage = vs_caching_would_collect(b->caching);
+	room = vs_caching_would_release(b->caching, request);
+	r = count_releases(b, begin, end, confined ? pool : VS_NO_POOL, &releases);
+	if (r < 0)
+		return r;
+	/* A request within a private pool releases what is not its own as garbage at most. */
+	if (confined) {
+		*ret_emptied = releases && releases != garbage.count;
+		return 0;
+	}
+	if (reserved - garbage.bytes <= most) {
+		*ret_emptied = releases != garbage.count;
+		return 0;
+	}
+	if (garbage.count || !room.count)
+		*ret_emptied = false;
+	else if (room.first == b->recording->events[begin].address)
+		*ret_emptied = room.enough && reserved - room.bytes <= most && releases > room.count;
+	return 0;
 }
 
-static int prepare_request(struct baseline *b, size_t event, uint16_t pool, struct vs_caching_request *request)
+/* All that was cached is released, and nothing new was needed then: the program emptied the cache, and the request
+ * found a block; or the request itself did, as max_split_size kept it from a larger block of an expandable segment,
+ * and took the lowest place that had grown enough. */
+static int serve_after_release(struct baseline *b, struct vs_caching_request *request, size_t release, size_t event)
+{
+	uint64_t address = b->recording->events[event].address;
+	bool needed = vs_caching_needed(b->caching, request);
+	const struct vs_caching_block *found;
+
+	vs_caching_empty_cache(b->caching);
+	found = vs_caching_would_hit(b->caching, request);
+	if (needed && b->recording->settings.expandable_segments &&
+	    (!found || vs_caching_address(found) != address)) {
+		request->missed = request->retried = true;
+		return 0;
+	}
+	return note_emptied(b, release);
+}
+
+/* The first pool from `first` on that would have needed more than there was free for the request. */
+static int find_short(struct baseline *b, struct vs_caching_request *request, size_t first, uint64_t free_bytes,
+                      uint16_t *ret_index)
+{
+	for (size_t i = first; i < b->program->pools.count; i++) {
+		int r = model_pool(b, (uint16_t)i, &request->pool);
+
+		if (r < 0)
+			return r;
+		if (vs_caching_needed(b->caching, request) > free_bytes) {
+			*ret_index = (uint16_t)i;
+			return 0;
+		}
+	}
+	return -ENOENT;
+}
+
+/* A refusal does not tell where it was asked, but what the device had free, and with what it was not enough there.
+ * One that released nothing, though there was what to release, came from within a private pool, which forbids it up
+ * to 2.12. */
+static int prepare_refusal(struct baseline *b, size_t event, size_t release, struct vs_caching_request *request,
+                           uint16_t *ret_pool)
+{
+	uint64_t free_bytes = b->recording->events[event].address;
+	bool released = release < event;
+	size_t first;
+	int r;
+
+	if (released)
+		vs_caching_empty_cache(b->caching);
+	first = vs_caching_has_releasable(b->caching) ? 1 : 0;
+	*ret_pool = 0;
+	r = find_short(b, request, first, free_bytes, ret_pool);
+	/* A device may refuse what it has in pieces, or others took meanwhile. */
+	if (r == -ENOENT)
+		r = find_short(b, request, first, 0, ret_pool);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	r = model_pool(b, *ret_pool, &request->pool);
+	if (r < 0)
+		return r;
+	request->missed = true;
+	request->retried = released && !*ret_pool;
+	return released && *ret_pool ? note_emptied(b, release) : 0;
+}
+
+/* What stands before the request is done by it, or before it. */
+static int prepare_request(struct baseline *b, size_t event, uint16_t *pool, struct vs_caching_request *request)
 {
 	bool refused = b->recording->events[event].kind == VS_REPLAY_OOM;
 	size_t begin = b->group, release = find_release(b, begin, event);
-	bool had_new = gets_segment(b, release < event ? release : begin, event);
+	bool released = release < event, had_new = gets_segment(b, released ? release : begin, event);
 	/* Part of an expandable range was mapped before there was no more: the request itself released. */
-	bool under_way = release < event && gets_segment(b, begin, release);
+	bool under_way = released && gets_segment(b, begin, release), emptied = false;
 	int r;
 
 	b->oracle.begin = begin;
@@ -316,40 +411,20 @@ static int prepare_request(struct baseline *b, size_t event, uint16_t pool, stru
 	/* Completions before the first release: whether the allocator polled or waited makes no difference, but to
 	 * whether its look-up could see them. */
 	r = complete_group(b, begin, release);
-	if (r == 0 && release < event) {
-		r = free_pools(b, release, event, pool);
-		if (r == 0 && !under_way && emptied_before(b, request, release, event))
-			r = empty_cache(b, release);
-	}
+	if (r == 0 && released)
+		r = free_pools(b, release, event, *pool);
 	if (r < 0)
 		return r;
-	request->missed = (had_new || refused || release < event) && vs_caching_would_hit(b->caching, request);
-	/* A release and no new segment: the request was served by the cache after empty_cache(). */
-	if (request->missed && release < event && !had_new && !refused)
-		request->missed = false;
-	return 0;
-}
-
-/* A refusal does not tell where it was asked. One that released nothing, though there was what to release, came from
- * within a private pool, which forbids it up to 2.12; and from one that had nothing for it. */
-static int pool_of_refusal(struct baseline *b, size_t event, uint16_t *ret_index)
-{
-	const struct vs_replay_event *recorded = &b->recording->events[event];
-	struct vs_caching_request request = {.size = recorded->size, .stream = recorded->stream};
-
-	if (!b->pools || recorded->pool[0] != VS_REPLAY_NO_POOL || find_release(b, b->group, event) < event)
-		return 0;
-	for (size_t i = 1; vs_caching_has_releasable(b->caching) && i < b->program->pools.count; i++) {
-		int r = model_pool(b, (uint16_t)i, &request.pool);
-
-		if (r < 0)
-			return r;
-		if (!vs_caching_would_hit(b->caching, &request)) {
-			*ret_index = (uint16_t)i;
-			return 0;
-		}
-	}
-	return 0;
+	if (refused && b->pools && b->pools[event] == VS_NO_POOL && !had_new && !under_way)
+		return prepare_refusal(b, event, release, request, pool);
+	if (released && !under_way && !had_new && !refused)
+		return serve_after_release(b, request, release, event);
+	if (released && !under_way)
+		r = emptied_before(b, request, *pool, release, event, &emptied);
+	if (r == 0 && emptied)
+		r = empty_cache(b, release);
+	request->missed = (had_new || refused) && vs_caching_would_hit(b->caching, request);
+	return r;
 }
 
 static int on_request(struct baseline *b, size_t event)
@@ -368,12 +443,10 @@ static int on_request(struct baseline *b, size_t event)
 	b->oracle.request = recorded;
 	b->oracle.small = vs_caching_small(vs_caching_round(&b->recording->settings, recorded->size));
 	r = pool_of(b, event, &op.pool);
-	if (r == 0 && refused && !op.pool)
-		r = pool_of_refusal(b, event, &op.pool);
 	if (r == 0)
 		r = model_pool(b, op.pool, &request.pool);
 	if (r == 0)
-		r = prepare_request(b, event, op.pool, &request);
+		r = prepare_request(b, event, &op.pool, &request);
 	if (r < 0)
 		return r;
 	r = vs_caching_malloc(b->caching, &request, &block);
@@ -494,24 +567,6 @@ static int load_start(struct baseline *b)
 	return 0;
 }
 
-/* What the device has proved to hold for the allocator at once. */
-static uint64_t most_reserved(const struct vs_replay_recording *recording, uint64_t start)
-{
-	uint64_t now = start, most = start;
-
-	for (size_t i = 0; i < recording->event_count; i++) {
-		const struct vs_replay_event *event = &recording->events[i];
-
-		if (event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP)
-			now += event->size;
-		else if (is_release(event))
-			now -= event->size < now ? event->size : now;
-		if (now > most)
-			most = now;
-	}
-	return most;
-}
-
 static int open_baseline(struct baseline *b)
 {
 	const struct vs_replay_recording *recording = b->recording;
@@ -541,14 +596,11 @@ static int open_baseline(struct baseline *b)
 		r = load_start(b);
 	if (r < 0)
 		return r;
-	b->limit = (uint64_t)(recording->settings.memory_fraction * (double)device.total);
 	b->exactness->overlaps = b->program->initial.overlaps;
 	b->exactness->start_blocks = b->program->initial.blocks;
 	b->exactness->start_bytes = b->program->initial.bytes;
 	b->exactness->start_guessed = b->program->initial.guessed;
-	b->most_reserved = most_reserved(recording, vs_caching_stats(b->caching)->reserved);
-	if (recording->room > b->most_reserved)
-		b->most_reserved = recording->room;
+	b->most_reserved = vs_oracle_most(recording, vs_caching_stats(b->caching)->reserved);
 	return 0;
 }
 

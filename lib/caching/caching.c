@@ -121,7 +121,7 @@ struct attempt {
 
 static bool collects_garbage(const struct vs_caching *caching)
 {
-	return caching->limit != UINT64_MAX && caching->settings.garbage_collection_threshold > 0;
+	return vs_caching_threshold(&caching->settings, caching->limit) != UINT64_MAX;
 }
 
 /* What an expandable block could grow to. */
@@ -176,12 +176,17 @@ static struct vs_caching_block *take_cached(struct vs_caching *caching, const st
 	return block;
 }
 
+static bool is_over_limit(const struct vs_caching *caching, const struct attempt *a)
+{
+	return a->asked > caching->limit || caching->stats.reserved > caching->limit - a->asked;
+}
+
 static struct vs_caching_block *take_new(struct vs_caching *caching, const struct attempt *a)
 {
 	struct vs_caching_block *block;
 	uint64_t address;
 
-	if (a->asked > caching->limit || caching->stats.reserved > caching->limit - a->asked)
+	if (is_over_limit(caching, a))
 		return NULL;
 	if (a->expandable)
 		return vs_expandable_allocate(caching, a->pool, a->request->stream, a->size);
@@ -215,7 +220,7 @@ static struct vs_caching_block *take_fallback(struct vs_caching *caching, const 
 	return NULL;
 }
 
-static bool may_release(const struct vs_caching *caching, const struct vs_caching_request *request)
+bool vs_caching_may_release(const struct vs_caching *caching, const struct vs_caching_request *request)
 {
 	if (request->capturing)
 		return false;
@@ -228,7 +233,7 @@ static struct vs_caching_block *take_after_release(struct vs_caching *caching, c
 
 	if (vs_release_available(caching, a->pool, a->request->stream, a->size))
 		block = take_new(caching, a);
-	if (!block && may_release(caching, a->request)) {
+	if (!block && vs_caching_may_release(caching, a->request)) {
 		vs_release_cached(caching);
 		caching->stats.retries++;
 		block = take_new(caching, a);
@@ -243,6 +248,10 @@ static struct vs_caching_block *take(struct vs_caching *caching, const struct at
 
 	if (block)
 		return block;
+	if (a->request->retried) {
+		caching->stats.retries++;
+		return take_new(caching, a);
+	}
 	if (collects_garbage(caching))
 		vs_release_garbage(caching);
 	block = take_new(caching, a);
@@ -280,7 +289,8 @@ static void hand_out(struct vs_caching *caching, struct vs_caching_block *block)
 		stats->active_peak = stats->active;
 }
 
-static void prepare(struct vs_caching *caching, const struct vs_caching_request *request, struct attempt *ret_attempt)
+static void prepare(const struct vs_caching *caching, const struct vs_caching_request *request,
+                    struct attempt *ret_attempt)
 {
 	struct pool_pair *pair = &caching->pairs[request->pool];
 
@@ -321,12 +331,25 @@ int vs_caching_malloc(struct vs_caching *caching, const struct vs_caching_reques
 	return 0;
 }
 
-bool vs_caching_would_hit(struct vs_caching *caching, const struct vs_caching_request *request)
+const struct vs_caching_block *vs_caching_would_hit(const struct vs_caching *caching,
+                                                    const struct vs_caching_request *request)
 {
 	struct attempt a;
 
 	prepare(caching, request, &a);
-	return lookup(caching, &a) != NULL;
+	return lookup(caching, &a);
+}
+
+uint64_t vs_caching_needed(const struct vs_caching *caching, const struct vs_caching_request *request)
+{
+	struct attempt a;
+
+	prepare(caching, request, &a);
+	if (lookup(caching, &a))
+		return 0;
+	if (is_over_limit(caching, &a))
+		return UINT64_MAX;
+	return a.expandable ? vs_expandable_needed(caching, a.pool, request->stream, a.size) : a.asked;
 }
 
 void vs_caching_free(struct vs_caching *caching, struct vs_caching_block *block)

@@ -51,6 +51,7 @@ struct vs_caching_request {
 	uint32_t pool;  /* from vs_caching_pool(); 0: the default pools */
 	bool capturing; /* a CUDA graph is being captured: nothing may be released */
 	bool missed;    /* for exact replays: the cache is known to have had nothing, whatever it holds now */
+	bool retried;   /* ... and all that was cached has been released for this already */
 };
 
 struct vs_caching_stats {
@@ -69,6 +70,9 @@ void vs_caching_defaults(struct vs_caching_settings *ret_settings, uint32_t vers
 /* The size a request takes in its pool, and what is asked from CUDA for it where nothing fits. */
 uint64_t vs_caching_round(const struct vs_caching_settings *settings, uint64_t size);
 uint64_t vs_caching_segment_size(const struct vs_caching_settings *settings, uint64_t rounded);
+/* The bytes reserved above which garbage is collected; UINT64_MAX: never. `limit`: what the fraction allows, or
+ * UINT64_MAX. */
+uint64_t vs_caching_threshold(const struct vs_caching_settings *settings, uint64_t limit);
 /* Is this (rounded) size served from the small pool? */
 bool vs_caching_small(uint64_t rounded);
 
@@ -100,16 +104,28 @@ void vs_caching_complete(struct vs_caching *caching, struct vs_caching_block *bl
 void vs_caching_empty_cache(struct vs_caching *caching);
 /* Release one cached segment (a range, of an expandable one) that is wholly free: -ENOENT if it is not. */
 int vs_caching_release_at(struct vs_caching *caching, uint64_t stream, uint64_t address, uint64_t size);
-/* Would this request be served without the device? Changes nothing. */
-bool vs_caching_would_hit(struct vs_caching *caching, const struct vs_caching_request *request);
-
+/* The cached block that this request would find; NULL: none. Changes nothing. */
+const struct vs_caching_block *vs_caching_would_hit(const struct vs_caching *caching,
+                                                    const struct vs_caching_request *request);
+/* The bytes that it would need from the device; UINT64_MAX: more than its fraction. None, even where it finds no
+ * block: an expandable segment may have grown enough by blocks that max_split_size keeps from the look-up. Changes
+ * nothing. */
+uint64_t vs_caching_needed(const struct vs_caching *caching, const struct vs_caching_request *request);
+/* Does this request, before it is refused, release all that is cached? Else only oversize blocks of its own pool. */
+bool vs_caching_may_release(const struct vs_caching *caching, const struct vs_caching_request *request);
 /* Would empty_cache() give anything back? Changes nothing. */
 bool vs_caching_has_releasable(const struct vs_caching *caching);
-/* The oversize block that goes first to make room for this request, should it not fit. Changes nothing. */
-bool vs_caching_would_release(const struct vs_caching *caching, const struct vs_caching_request *request,
-                              uint64_t *ret_address);
-/* How many segments garbage collection would release, should a request miss now. Changes nothing. */
-size_t vs_caching_would_collect(struct vs_caching *caching);
+struct vs_caching_room {
+	uint64_t first; /* address */
+	size_t count;
+	uint64_t bytes;
+	bool enough;
+};
+/* The oversize blocks of its own pool that a request releases first, should it not fit. If those are enough it tries
+ * again, else it releases all that is cached, if it may. Changes nothing. */
+struct vs_caching_room vs_caching_would_release(struct vs_caching *caching, const struct vs_caching_request *request);
+/* The segments that garbage collection would release, should a request miss now. Changes nothing. */
+struct vs_caching_room vs_caching_would_collect(struct vs_caching *caching);
 
 uint64_t vs_caching_address(const struct vs_caching_block *block);
 uint64_t vs_caching_size(const struct vs_caching_block *block);

@@ -55,9 +55,9 @@ static struct vs_caching_block *new_segment(struct vs_caching *caching, struct p
 	return block;
 }
 
-/* The lowest place with enough room that is partly unmapped; it may begin with a free mapped block. */
-static struct vs_caching_block *find_place(struct vs_caching *caching, struct pool *pool, uint64_t stream,
-                                           uint64_t size)
+/* The lowest place with enough room that is partly unmapped; it may begin with a free mapped block, which may be
+ * enough by itself. NULL: in no segment that there is. */
+static struct vs_caching_block *find_place(const struct pool *pool, uint64_t stream, uint64_t size)
 {
 	struct vs_caching_block key = {.stream = stream};
 	struct vs_tree_node *node = vs_tree_lower_bound(&pool->unmapped, &key.node, before_by_address);
@@ -70,7 +70,25 @@ static struct vs_caching_block *find_place(struct vs_caching *caching, struct po
 		if (has_room(block, size))
 			return block;
 	}
-	return new_segment(caching, pool, stream);
+	return NULL;
+}
+
+uint64_t vs_expandable_needed(const struct vs_caching *caching, const struct pool *pool, uint64_t stream,
+                              uint64_t size)
+{
+	const struct vs_caching_block *block = find_place(pool, stream, size);
+	uint64_t page = pool->small ? SMALL_BUFFER : caching->settings.large_segment_size, needed = 0;
+
+	if (!block)
+		return pages_up(size, page);
+	for (; block && size; block = block->next) {
+		uint64_t part = block->size < size ? block->size : size;
+
+		if (block->unmapped)
+			needed += pages_up(part, page);
+		size -= part;
+	}
+	return needed;
 }
 
 /* Map the first `size` bytes, in whole pages, of an unmapped block. */
@@ -110,8 +128,10 @@ static bool map_block(struct vs_caching *caching, struct vs_caching_block *block
 struct vs_caching_block *vs_expandable_allocate(struct vs_caching *caching, struct pool *pool, uint64_t stream,
                                                 uint64_t size)
 {
-	struct vs_caching_block *block = find_place(caching, pool, stream, size);
+	struct vs_caching_block *block = find_place(pool, stream, size);
 
+	if (!block)
+		block = new_segment(caching, pool, stream);
 	if (!block)
 		return NULL;
 	if (block->unmapped && !map_block(caching, block, block->size < size ? block->size : size))

@@ -130,6 +130,9 @@ void vs_blocks_free_all(struct vs_caching *caching);
 /* expandable.c */
 struct vs_caching_block *vs_expandable_allocate(struct vs_caching *caching, struct pool *pool, uint64_t stream,
                                                 uint64_t size);
+/* How many bytes would that map? */
+uint64_t vs_expandable_needed(const struct vs_caching *caching, const struct pool *pool, uint64_t stream,
+                              uint64_t size);
 void vs_expandable_unmap(struct vs_caching *caching, struct vs_caching_block *block);
 /* After vs_expandable_unmap(): gives the address space back where nothing is mapped any more. */
 void vs_expandable_drop_if_empty(struct vs_caching *caching, struct vs_caching_block *block);

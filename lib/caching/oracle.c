@@ -192,12 +192,17 @@ static void oracle_unmap(void *context, uint64_t address, uint64_t size, uint64_
 	oracle_match(context, VS_REPLAY_SEGMENT_UNMAP, address, size);
 }
 
+/* An unknown card is one whose limits never matter. */
+static uint64_t device_total(uint64_t total)
+{
+	return total ? total : UINT64_C(1) << 40;
+}
+
 struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t total)
 {
 	return (struct vs_caching_device){
 	    .context = oracle,
-	    /* An unknown card is one whose limits never matter. */
-	    .total = total ? total : UINT64_C(1) << 40,
+	    .total = device_total(total),
 	    .allocate = oracle_allocate,
 	    .release = oracle_release,
 	    .reserve = oracle_reserve,
@@ -205,6 +210,32 @@ struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t tot
 	    .map = oracle_map,
 	    .unmap = oracle_unmap,
 	};
+}
+
+uint64_t vs_oracle_limit(const struct vs_replay_recording *recording)
+{
+	double fraction = recording->settings.memory_fraction;
+
+	return fraction < 1 ? (uint64_t)(fraction * (double)device_total(recording->total)) : UINT64_MAX;
+}
+
+uint64_t vs_oracle_most(const struct vs_replay_recording *recording, uint64_t start)
+{
+	uint64_t now = start, most = start, limit = vs_oracle_limit(recording);
+
+	for (size_t i = 0; i < recording->event_count; i++) {
+		const struct vs_replay_event *event = &recording->events[i];
+
+		if (event->kind == VS_REPLAY_SEGMENT_ALLOC || event->kind == VS_REPLAY_SEGMENT_MAP)
+			now += event->size;
+		else if (is_release(event))
+			now -= event->size < now ? event->size : now;
+		if (now > most)
+			most = now;
+	}
+	if (recording->room > most)
+		most = recording->room;
+	return limit < most ? limit : most;
 }
 
 void vs_oracle_done(struct vs_oracle *oracle)

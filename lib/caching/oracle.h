@@ -32,6 +32,11 @@ struct vs_oracle {
 struct vs_caching_device vs_oracle_device(struct vs_oracle *oracle, uint64_t total);
 /* A range that was reserved before the first event. */
 int vs_oracle_reserved(struct vs_oracle *oracle, uint64_t address, uint64_t size);
+/* The bytes that the allocator may hold by the fraction set; UINT64_MAX: no limit. */
+uint64_t vs_oracle_limit(const struct vs_replay_recording *recording);
+/* The bytes that the device has proved to hold for the allocator at once, `start` of them before the first event; no
+ * more than it was allowed. */
+uint64_t vs_oracle_most(const struct vs_replay_recording *recording, uint64_t start);
 void vs_oracle_done(struct vs_oracle *oracle);
 
 #endif

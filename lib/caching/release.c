@@ -19,19 +19,26 @@ static int64_t age(const struct vs_caching_block *block)
 	return block->pool->lookups - block->age_base;
 }
 
+uint64_t vs_caching_threshold(const struct vs_caching_settings *settings, uint64_t limit)
+{
+	double fraction = settings->garbage_collection_threshold;
+
+	return limit != UINT64_MAX && fraction > 0 ? (uint64_t)(fraction * (double)limit) : UINT64_MAX;
+}
+
 /* Mark the whole cached segments of the default large pool that are older than the average, again and again until
- * what is above the threshold is reclaimed. Returns how many. */
-static size_t mark_garbage(struct vs_caching *caching)
+ * what is above the threshold is reclaimed. */
+static struct vs_caching_room mark_garbage(struct vs_caching *caching)
 {
 	struct pool *pool = caching->pairs[0].large;
-	uint64_t threshold, target, reclaimed = 0, total_age = 0;
+	uint64_t threshold, target, total_age = 0;
+	struct vs_caching_room marked = {0};
 	int64_t count = 0;
-	size_t marked = 0;
 	bool progress = true;
 
-	threshold = (uint64_t)(caching->settings.garbage_collection_threshold * (double)caching->limit);
+	threshold = vs_caching_threshold(&caching->settings, caching->limit);
 	if (caching->stats.reserved <= threshold)
-		return 0;
+		return marked;
 	target = caching->stats.reserved - threshold;
 	for (struct vs_tree_node *node = vs_tree_first(&pool->free); node; node = vs_tree_next(node)) {
 		if (is_split(block_of(node)))
@@ -39,7 +46,7 @@ static size_t mark_garbage(struct vs_caching *caching)
 		total_age += (uint64_t)age(block_of(node));
 		count++;
 	}
-	while (reclaimed < target && progress && count > 0) {
+	while (marked.bytes < target && progress && count > 0) {
 		double limit = (double)total_age / (double)count;
 
 		progress = false;
@@ -49,12 +56,14 @@ static size_t mark_garbage(struct vs_caching *caching)
 			if (is_split(block) || block->expandable || block->doomed || (double)age(block) < limit)
 				continue;
 			progress = block->doomed = true;
-			reclaimed += block->size;
+			if (!marked.count++)
+				marked.first = block->address;
+			marked.bytes += block->size;
 			total_age -= (uint64_t)age(block);
 			count--;
-			marked++;
 		}
 	}
+	marked.enough = marked.bytes >= target;
 	return marked;
 }
 
@@ -73,23 +82,23 @@ static void sweep_garbage(struct vs_caching *caching, bool release)
 
 void vs_release_garbage(struct vs_caching *caching)
 {
-	if (mark_garbage(caching))
+	if (mark_garbage(caching).count)
 		sweep_garbage(caching, true);
 }
 
-size_t vs_caching_would_collect(struct vs_caching *caching)
+struct vs_caching_room vs_caching_would_collect(struct vs_caching *caching)
 {
-	size_t count = 0;
+	struct vs_caching_room marked = {0};
 
-	if (caching->limit != UINT64_MAX && caching->settings.garbage_collection_threshold > 0) {
-		/* The look-up that fails first makes all cached blocks older. */
-		caching->pairs[0].large->lookups++;
-		count = mark_garbage(caching);
-		caching->pairs[0].large->lookups--;
-		if (count)
-			sweep_garbage(caching, false);
-	}
-	return count;
+	if (vs_caching_threshold(&caching->settings, caching->limit) == UINT64_MAX)
+		return marked;
+	/* The look-up that fails first makes all cached blocks older. */
+	caching->pairs[0].large->lookups++;
+	marked = mark_garbage(caching);
+	caching->pairs[0].large->lookups--;
+	if (marked.count)
+		sweep_garbage(caching, false);
+	return marked;
 }
 
 /* Where vs_release_available() begins: one block that is enough by itself, or the largest of several. */
@@ -114,48 +123,44 @@ static uint64_t at_least_oversize(const struct vs_caching *caching, uint64_t siz
 }
 
 /* max_split_size: oversize blocks are never split, so one that is big enough, or several, can go without touching
- * the rest of the cache. */
-bool vs_release_available(struct vs_caching *caching, struct pool *pool, uint64_t stream, uint64_t size)
+ * the rest of the cache. Only told, where `release` is false. */
+static struct vs_caching_room make_room(struct vs_caching *caching, struct pool *pool, uint64_t stream, uint64_t size,
+                                        bool release)
 {
-	uint64_t oversize = caching->settings.max_split_size, wanted = at_least_oversize(caching, size), released = 0;
-	struct vs_tree_node *node;
+	uint64_t oversize = caching->settings.max_split_size, wanted = at_least_oversize(caching, size);
+	struct vs_caching_room room = {0};
+	struct vs_tree_node *node, *previous;
 	bool enough;
 
 	if (oversize == VS_CACHING_UNLIMITED)
-		return false;
-	node = first_available(caching, pool, stream, wanted, &enough);
-	if (enough) {
-		vs_release_block(caching, block_of(node));
-		return true;
-	}
-	while (node && released < wanted && block_of(node)->size >= oversize && block_of(node)->stream == stream) {
-		struct vs_tree_node *previous = vs_tree_previous(node);
-
-		if (!block_of(node)->expandable) {
-			released += block_of(node)->size;
+		return room;
+	for (node = first_available(caching, pool, stream, wanted, &enough);
+	     node && room.bytes < wanted && block_of(node)->size >= oversize && block_of(node)->stream == stream;
+	     node = previous) {
+		previous = vs_tree_previous(node);
+		if (block_of(node)->expandable)
+			continue;
+		if (!room.count++)
+			room.first = block_of(node)->address;
+		room.bytes += block_of(node)->size;
+		if (release)
 			vs_release_block(caching, block_of(node));
-		}
-		node = previous;
 	}
-	return released >= wanted;
+	room.enough = room.bytes >= wanted;
+	return room;
 }
 
-bool vs_caching_would_release(const struct vs_caching *caching, const struct vs_caching_request *request,
-                              uint64_t *ret_address)
+bool vs_release_available(struct vs_caching *caching, struct pool *pool, uint64_t stream, uint64_t size)
+{
+	return make_room(caching, pool, stream, size, true).enough;
+}
+
+struct vs_caching_room vs_caching_would_release(struct vs_caching *caching, const struct vs_caching_request *request)
 {
 	const struct pool_pair *pair = &caching->pairs[request->pool];
 	uint64_t size = vs_caching_round(&caching->settings, request->size);
-	struct vs_tree_node *node;
-	bool enough;
 
-	if (caching->settings.max_split_size == VS_CACHING_UNLIMITED)
-		return false;
-	node = first_available(caching, vs_caching_small(size) ? pair->small : pair->large, request->stream,
-	                       at_least_oversize(caching, size), &enough);
-	if (!node || block_of(node)->expandable)
-		return false;
-	*ret_address = block_of(node)->address;
-	return true;
+	return make_room(caching, vs_caching_small(size) ? pair->small : pair->large, request->stream, size, false);
 }
 
 static void release_pool(struct vs_caching *caching, struct pool *pool)
