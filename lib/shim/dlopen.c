@@ -1,24 +1,26 @@
-/* SPDX-License-Identifier: MIT
- *
- * dlopen() finds $ORIGIN and RPATH by its return address, so a wrapper may not call the real one: it must jump
- * there with the caller's return address in place. C cannot promise a tail call; hence a few instructions.
- */
+/* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/dlopen_gateway.h"
 #include "shim/dlopen.h"
 #include "shim/libraries.h"
 #include "shim/loader.h"
 
-/* Read by the assembly below. */
-__attribute__((visibility("hidden"), used)) void *vs_dlopen_real;
-__attribute__((visibility("hidden"), used)) int vs_dlopen_flags;
+static int flags; /* added to every call's */
 
-__attribute__((visibility("hidden"), used)) void vs_dlopen_resolve(void)
+void *vs_dlopen_prepare(struct vs_dlopen_call *call)
 {
-	vs_dlopen_real = vs_loader_next("dlopen");
+	static void *real;
+	void *known = __atomic_load_n(&real, __ATOMIC_RELAXED);
+
+	/* Every thread that gets here finds the same. */
+	if (!known)
+		__atomic_store_n(&real, known = vs_loader_next("dlopen"), __ATOMIC_RELAXED);
+	call->mode |= __atomic_load_n(&flags, __ATOMIC_RELAXED);
+	return known;
 }
 
 /* Names of libraries, one behind the other, each with its 0. */
@@ -46,10 +48,10 @@ void vs_dlopen_keep(void)
 	/* A process with more than some thousand libraries keeps the first ones. */
 	struct names names = {.size = 1 << 20};
 
-	if (vs_dlopen_flags)
+	if (flags)
 		return;
-	/* Relaxed, as dlopen() reads it: a library that is opened at this moment was so before or after it. */
-	__atomic_store_n(&vs_dlopen_flags, RTLD_NODELETE, __ATOMIC_RELAXED);
+	/* Relaxed, as it is read: a library that is opened at this moment was so before or after it. */
+	__atomic_store_n(&flags, RTLD_NODELETE, __ATOMIC_RELAXED);
 	names.text =
 	    mmap(NULL, names.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (names.text == MAP_FAILED)
@@ -61,60 +63,3 @@ void vs_dlopen_keep(void)
 		dlopen(names.text + at, RTLD_LAZY | RTLD_NOLOAD);
 	munmap(names.text, names.size);
 }
-
-#if defined(__x86_64__)
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, @function\n"
-        "dlopen:\n"
-        "	.cfi_startproc\n"
-        "	endbr64\n"
-        "	cmpq $0, vs_dlopen_real(%rip)\n"
-        "	jne 1f\n"
-        "	pushq %rdi\n"
-        "	.cfi_adjust_cfa_offset 8\n"
-        "	pushq %rsi\n"
-        "	.cfi_adjust_cfa_offset 8\n"
-        "	subq $8, %rsp\n"
-        "	.cfi_adjust_cfa_offset 8\n"
-        "	call vs_dlopen_resolve\n"
-        "	addq $8, %rsp\n"
-        "	.cfi_adjust_cfa_offset -8\n"
-        "	popq %rsi\n"
-        "	.cfi_adjust_cfa_offset -8\n"
-        "	popq %rdi\n"
-        "	.cfi_adjust_cfa_offset -8\n"
-        "1:	orl vs_dlopen_flags(%rip), %esi\n"
-        "	jmpq *vs_dlopen_real(%rip)\n"
-        "	.cfi_endproc\n"
-        ".size dlopen, .-dlopen\n");
-#elif defined(__aarch64__)
-__asm__(".text\n"
-        ".globl dlopen\n"
-        ".type dlopen, %function\n"
-        "dlopen:\n"
-        "	.cfi_startproc\n"
-        "	hint #34\n" /* bti c */
-        "	adrp x16, vs_dlopen_real\n"
-        "	ldr x16, [x16, :lo12:vs_dlopen_real]\n"
-        "	cbnz x16, 1f\n"
-        "	stp x29, x30, [sp, #-32]!\n"
-        "	.cfi_adjust_cfa_offset 32\n"
-        "	.cfi_rel_offset x29, 0\n"
-        "	.cfi_rel_offset x30, 8\n"
-        "	stp x0, x1, [sp, #16]\n"
-        "	bl vs_dlopen_resolve\n"
-        "	ldp x0, x1, [sp, #16]\n"
-        "	ldp x29, x30, [sp], #32\n"
-        "	.cfi_adjust_cfa_offset -32\n"
-        "	.cfi_restore x29\n"
-        "	.cfi_restore x30\n"
-        "1:	adrp x16, vs_dlopen_flags\n"
-        "	ldr w17, [x16, :lo12:vs_dlopen_flags]\n"
-        "	orr w1, w1, w17\n"
-        "	adrp x16, vs_dlopen_real\n"
-        "	ldr x16, [x16, :lo12:vs_dlopen_real]\n"
-        "	br x16\n"
-        "	.cfi_endproc\n"
-        ".size dlopen, .-dlopen\n");
-#endif

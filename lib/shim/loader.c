@@ -57,7 +57,7 @@ void vs_loader_resolve(void)
 void *vs_loader_next(const char *name)
 {
 	vs_loader_resolve();
-	return vs_loader.dlvsym ? next(vs_loader.dlvsym, name) : NULL;
+	return vs_loader.dlsym ? vs_loader.dlsym(RTLD_NEXT, name) : NULL;
 }
 
 /* Once they are needed, the list may be lost. */

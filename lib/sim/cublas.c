@@ -85,33 +85,6 @@ VS_API int cublasSetWorkspace_v2(struct handle *handle, void *workspace, size_t 
 	return handle ? SUCCESS : NOT_INITIALIZED;
 }
 
-VS_API int cublasGetVersion_v2(struct handle *handle, int *version)
-{
-	static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", NULL};
-	int (*property)(int, int *) = (int (*)(int, int *))vs_real(names, "cublasGetProperty");
-	int major = 13, minor = 0, patch = 0;
-
-	(void)handle;
-	if (!version)
-		return INVALID_VALUE;
-	if (property) {
-		property(0, &major);
-		property(1, &minor);
-		property(2, &patch);
-	}
-	*version = major * 10000 + minor * 100 + patch;
-	return SUCCESS;
-}
-
-VS_API int cublasGetProperty(int type, int *value)
-{
-	int version, r = type < 0 || type > 2 || !value ? INVALID_VALUE : cublasGetVersion_v2(NULL, &version);
-
-	if (r == SUCCESS)
-		*value = type == 0 ? version / 10000 : type == 1 ? version / 100 % 100 : version % 100;
-	return r;
-}
-
 VS_API const char *cublasGetStatusName(int status)
 {
 	return status == SUCCESS         ? "CUBLAS_STATUS_SUCCESS"

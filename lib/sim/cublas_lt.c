@@ -20,12 +20,25 @@ struct heuristic {
 	int reserved[4];
 };
 
-/* cublasLtMatmulAlgo_t and the opaque descriptors: 64 bytes at most are ever written by callers' own structs. */
-static int create(void **ret_object)
+/*
+ * A descriptor keeps the attributes it was given, each in the word of its number. It may be the caller's own memory,
+ * of 32 words for an operation and 8 for all others; a number beyond that is taken, and reads as 0.
+ */
+enum { WORDS = 8, WORDS_OPERATION = 32 };
+enum { OPERATION_COMPUTE, OPERATION_SCALE }; /* cublasLtMatmulDescAttributes_t */
+enum {
+	LAYOUT_TYPE,
+	LAYOUT_ROWS = 2,
+	LAYOUT_COLUMNS,
+	LAYOUT_STRIDE,
+	LAYOUT_BATCHES
+}; /* cublasLtMatrixLayoutAttribute_t */
+
+static int create(uint64_t **ret_object)
 {
 	if (!ret_object)
 		return INVALID_VALUE;
-	*ret_object = calloc(1, 256);
+	*ret_object = calloc(WORDS_OPERATION, sizeof(uint64_t));
 	return *ret_object ? SUCCESS : ALLOC_FAILED;
 }
 
@@ -35,22 +48,128 @@ static int destroy(void *object)
 	return SUCCESS;
 }
 
-#define OBJECT(name)                                                                                                 \
-	VS_API int name##Create(void **object)                                                                       \
-	{                                                                                                            \
-		return create(object);                                                                               \
-	}                                                                                                            \
+static int set(uint64_t *object, unsigned int words, unsigned int attribute, const void *value, size_t size)
+{
+	if (!object || !value)
+		return INVALID_VALUE;
+	if (attribute < words && size <= sizeof(*object)) {
+		object[attribute] = 0;
+		memcpy(&object[attribute], value, size);
+	}
+	return SUCCESS;
+}
+
+/* Asked with no room, the real one tells how much it wants: here all have a word. */
+static int get(const uint64_t *object, unsigned int words, unsigned int attribute, void *value, size_t size,
+               size_t *written)
+{
+	uint64_t word = object && attribute < words ? object[attribute] : 0;
+
+	if (!object || (!value && size) || (!size && !written))
+		return INVALID_VALUE;
+	if (written)
+		*written = size && size < sizeof(word) ? size : sizeof(word);
+	if (size)
+		memset(value, 0, size);
+	if (size)
+		memcpy(value, &word, size < sizeof(word) ? size : sizeof(word));
+	return SUCCESS;
+}
+
+#define OBJECT(name, words)                                                                                          \
 	VS_API int name##Destroy(void *object)                                                                       \
 	{                                                                                                            \
 		return destroy(object);                                                                              \
+	}                                                                                                            \
+	VS_API int name##SetAttribute(uint64_t *object, int attribute, const void *value, size_t size)               \
+	{                                                                                                            \
+		return set(object, words, (unsigned int)attribute, value, size);                                     \
+	}                                                                                                            \
+	VS_API int name##GetAttribute(const uint64_t *object, int attribute, void *value, size_t size,               \
+	                              size_t *written)                                                               \
+	{                                                                                                            \
+		return get(object, words, (unsigned int)attribute, value, size, written);                            \
 	}
 
-OBJECT(cublasLtMatmulDesc) /* two types follow the pointer */
-OBJECT(cublasLtMatrixLayout)
-OBJECT(cublasLtMatmulPreference)
-OBJECT(cublasLtMatrixTransformDesc)
+OBJECT(cublasLtMatmulDesc, WORDS_OPERATION)
+OBJECT(cublasLtMatrixLayout, WORDS)
+OBJECT(cublasLtMatmulPreference, WORDS)
+OBJECT(cublasLtMatrixTransformDesc, WORDS)
 
-VS_API int cublasLtCreate(void **handle)
+/* In the caller's own memory, of `size` bytes. */
+VS_API int cublasLtMatmulPreferenceInit_internal(uint64_t *object, size_t size)
+{
+	if (!object)
+		return INVALID_VALUE;
+	memset(object, 0, size);
+	return SUCCESS;
+}
+
+VS_API int cublasLtMatmulDescInit_internal(uint64_t *object, size_t size, int compute, int scale)
+{
+	int r = size < WORDS_OPERATION * sizeof(*object) ? ALLOC_FAILED
+	                                                 : cublasLtMatmulPreferenceInit_internal(object, size);
+
+	if (r == SUCCESS) {
+		object[OPERATION_COMPUTE] = (unsigned int)compute;
+		object[OPERATION_SCALE] = (unsigned int)scale;
+	}
+	return r;
+}
+
+VS_API int cublasLtMatrixLayoutInit_internal(uint64_t *object, size_t size, int type, uint64_t rows, uint64_t columns,
+                                             int64_t stride)
+{
+	int r = size < WORDS * sizeof(*object) ? ALLOC_FAILED : cublasLtMatmulPreferenceInit_internal(object, size);
+
+	if (r == SUCCESS) {
+		object[LAYOUT_TYPE] = (unsigned int)type;
+		object[LAYOUT_ROWS] = rows;
+		object[LAYOUT_COLUMNS] = columns;
+		object[LAYOUT_STRIDE] = (uint64_t)stride;
+		object[LAYOUT_BATCHES] = 1;
+	}
+	return r;
+}
+
+VS_API int cublasLtMatrixTransformDescInit_internal(uint64_t *object, size_t size, int scale)
+{
+	int r = size < WORDS * sizeof(*object) ? ALLOC_FAILED : cublasLtMatmulPreferenceInit_internal(object, size);
+
+	if (r == SUCCESS)
+		object[0] = (unsigned int)scale; /* CUBLASLT_MATRIX_TRANSFORM_DESC_SCALE_TYPE */
+	return r;
+}
+
+#define CREATE(object, init)                                                                                         \
+	__extension__({                                                                                              \
+		int r = create(object);                                                                              \
+                                                                                                                     \
+		r == SUCCESS ? init : r;                                                                             \
+	})
+#define ROOM (WORDS_OPERATION * sizeof(uint64_t))
+
+VS_API int cublasLtMatmulPreferenceCreate(uint64_t **object)
+{
+	return create(object);
+}
+
+VS_API int cublasLtMatmulDescCreate(uint64_t **object, int compute, int scale)
+{
+	return CREATE(object, cublasLtMatmulDescInit_internal(*object, ROOM, compute, scale));
+}
+
+VS_API int cublasLtMatrixLayoutCreate(uint64_t **object, int type, uint64_t rows, uint64_t columns, int64_t stride)
+{
+	return CREATE(object, cublasLtMatrixLayoutInit_internal(*object, ROOM, type, rows, columns, stride));
+}
+
+VS_API int cublasLtMatrixTransformDescCreate(uint64_t **object, int scale)
+{
+	return CREATE(object, cublasLtMatrixTransformDescInit_internal(*object, ROOM, scale));
+}
+
+VS_API int cublasLtCreate(uint64_t **handle)
 {
 	return vs_sim_activate(vs_thread_device()) == CU_OK ? create(handle) : NOT_INITIALIZED;
 }
@@ -60,27 +179,10 @@ VS_API int cublasLtDestroy(void *handle)
 	return destroy(handle);
 }
 
-/* (object, attribute, value, size) */
-VS_API int cublasLtMatmulDescSetAttribute(void *object)
+VS_API int cublasLtMatmulAlgoConfigSetAttribute(void *algorithm)
 {
-	return object ? SUCCESS : INVALID_VALUE;
+	return algorithm ? SUCCESS : INVALID_VALUE;
 }
-VS_ALIAS(cublasLtMatrixLayoutSetAttribute, cublasLtMatmulDescSetAttribute);
-VS_ALIAS(cublasLtMatmulPreferenceSetAttribute, cublasLtMatmulDescSetAttribute);
-VS_ALIAS(cublasLtMatrixTransformDescSetAttribute, cublasLtMatmulDescSetAttribute);
-VS_ALIAS(cublasLtMatmulAlgoConfigSetAttribute, cublasLtMatmulDescSetAttribute);
-
-/* (object, size): the caller's own memory */
-VS_API int cublasLtMatmulDescInit_internal(void *object, size_t size)
-{
-	if (!object)
-		return INVALID_VALUE;
-	memset(object, 0, size);
-	return SUCCESS;
-}
-VS_ALIAS(cublasLtMatrixLayoutInit_internal, cublasLtMatmulDescInit_internal);
-VS_ALIAS(cublasLtMatmulPreferenceInit_internal, cublasLtMatmulDescInit_internal);
-VS_ALIAS(cublasLtMatrixTransformDescInit_internal, cublasLtMatmulDescInit_internal);
 
 VS_API int cublasLtMatmulAlgoConfigGetAttribute(const void *algorithm, int attribute, void *value, size_t size,
                                                 size_t *written)
@@ -170,14 +272,6 @@ VS_API int cublasLtMatmul(void *handle)
 	return handle ? SUCCESS : NOT_INITIALIZED;
 }
 VS_ALIAS(cublasLtMatrixTransform, cublasLtMatmul);
-
-VS_API size_t cublasLtGetVersion(void)
-{
-	static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL};
-	size_t (*get)(void) = (size_t(*)(void))vs_real(names, "cublasLtGetVersion");
-
-	return get ? get() : 130000;
-}
 
 VS_API size_t cublasLtGetCudartVersion(void)
 {

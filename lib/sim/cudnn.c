@@ -48,29 +48,20 @@ VS_API int cudnnGetStream(struct handle *handle, void **stream)
 	return SUCCESS;
 }
 
-static const char *const names[] = {"libcudnn.so.9", "libcudnn.so.8", NULL};
-
-VS_API size_t cudnnGetVersion(void)
-{
-	size_t (*get)(void) = (size_t(*)(void))vs_real(names, "cudnnGetVersion");
-
-	return get ? get() : 90000;
-}
-
 VS_API size_t cudnnGetCudartVersion(void)
 {
 	return VS_DRIVER_VERSION;
 }
 
-VS_API int cudnnGetProperty(int type, int *value)
+/* The sublibraries are of the same version as this one. */
+VS_API int cudnnAdvVersionCheck(void)
 {
-	size_t version = cudnnGetVersion();
-
-	if (!value || type < 0 || type > 2)
-		return BAD_PARAM;
-	*value = (int)(type == 0 ? version / 10000 : type == 1 ? version / 100 % 100 : version % 100);
 	return SUCCESS;
 }
+VS_ALIAS(cudnnCnnVersionCheck, cudnnAdvVersionCheck);
+VS_ALIAS(cudnnGraphVersionCheck, cudnnAdvVersionCheck);
+VS_ALIAS(cudnnOpsVersionCheck, cudnnAdvVersionCheck);
+VS_ALIAS(cudnnSubquadraticOpsVersionCheck, cudnnAdvVersionCheck);
 
 VS_API const char *cudnnGetErrorString(int status)
 {
@@ -95,7 +86,7 @@ static int create(void **ret_object)
 }
 
 /* Backend API. Numbers: cudnnBackendAttributeName_t and cudnnBackendAttributeType_t. */
-enum { ENGINEHEUR_RESULTS = 202 };
+enum { ENGINEHEUR_RESULTS = 202, ENGINECFG_ENGINE = 300, EXECUTION_PLAN_ENGINE_CONFIG = 401 };
 enum { TYPE_DESCRIPTOR = 15 };
 
 static size_t type_size(int type)
@@ -138,7 +129,8 @@ VS_API int cudnnBackendGetAttribute(const void *descriptor, int name, int type, 
 {
 	if (!descriptor)
 		return BAD_PARAM;
-	if (name == ENGINEHEUR_RESULTS) {
+	/* Asked how many there are, these are one. */
+	if (name == ENGINEHEUR_RESULTS || name == ENGINECFG_ENGINE || name == EXECUTION_PLAN_ENGINE_CONFIG) {
 		if (count)
 			*count = 1;
 		return SUCCESS;

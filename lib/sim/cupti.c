@@ -7,11 +7,13 @@
 
 enum { SUCCESS = 0, INVALID_PARAMETER = 1, NOT_SUPPORTED = 27, MAX_LIMIT_REACHED = 12 };
 
-/* What profilers ask first. An error here keeps them from asking more; the real one would start the real CUPTI. */
+/* CUPTI_API_VERSION of CUDA 13.2. */
 VS_API int cuptiGetVersion(uint32_t *version)
 {
-	(void)version;
-	return NOT_SUPPORTED;
+	if (!version)
+		return INVALID_PARAMETER;
+	*version = 130202;
+	return SUCCESS;
 }
 
 VS_API int cuptiGetResultString(int result, const char **text)
@@ -51,7 +53,7 @@ VS_API int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, siz
 	return SUCCESS;
 }
 
-/* Nothing is recorded, so there is nothing to flush, to correlate or to end. */
+/* Nothing happens on the device: whatever is to be recorded, there is nothing to flush, to correlate or to end. */
 VS_API int cuptiActivityFlushAll(uint32_t flags)
 {
 	(void)flags;
@@ -60,6 +62,10 @@ VS_API int cuptiActivityFlushAll(uint32_t flags)
 VS_ALIAS(cuptiFinalize, cuptiActivityFlushAll);
 VS_ALIAS(cuptiUnsubscribe, cuptiActivityFlushAll);
 VS_ALIAS(cuptiActivityDisable, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityEnable, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityEnableCudaEventDeviceTimestamps, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityEnableDriverApi, cuptiActivityFlushAll);
+VS_ALIAS(cuptiActivityEnableRuntimeApi, cuptiActivityFlushAll);
 VS_ALIAS(cuptiActivityPushExternalCorrelationId, cuptiActivityFlushAll);
 VS_ALIAS(cuptiActivityRegisterCallbacks, cuptiActivityFlushAll);
 VS_ALIAS(cuptiActivityRegisterTimestampCallback, cuptiActivityFlushAll);
@@ -81,10 +87,6 @@ VS_API int cuptiActivityPopExternalCorrelationId(int kind, uint64_t *id)
 		return vs_unsupported(&said, #name, NOT_SUPPORTED);                                                  \
 	}
 VS_NONE(cuptiSubscribe)
-VS_NONE(cuptiActivityEnable)
-VS_NONE(cuptiActivityEnableCudaEventDeviceTimestamps)
-VS_NONE(cuptiActivityEnableDriverApi)
-VS_NONE(cuptiActivityEnableRuntimeApi)
 VS_NONE(cuptiEnableCallback)
 VS_NONE(cuptiEnableDomain)
 /* The event and metric interfaces, which left with CUDA 13. */

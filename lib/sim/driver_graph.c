@@ -30,6 +30,8 @@ VS_API int cuGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *
 	*exec = graph;
 	return CU_OK;
 }
+VS_ALIAS(cuGraphInstantiate, cuGraphInstantiateWithFlags);
+VS_ALIAS(cuGraphInstantiate_v2, cuGraphInstantiateWithFlags);
 VS_ALIAS(cuGraphInstantiateWithParams, cuGraphInstantiateWithFlags);
 VS_ALIAS(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithFlags);
 
@@ -52,12 +54,31 @@ VS_API int cuGraphUpload(struct vs_graph *exec, void *stream)
 }
 VS_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
 
-/* The handles of nodes: distinct within the graph, never followed. */
-static int node_of(struct vs_graph *graph, void **node)
+VS_API int cuStreamBeginCapture_v2(void *stream, int mode)
 {
-	*node = (char *)graph + 16 * ++graph->nodes;
-	return CU_OK;
+	(void)mode;
+	return vs_capture_begin(stream, NULL);
 }
+VS_ALIAS(cuStreamBeginCapture, cuStreamBeginCapture_v2);
+
+VS_API int cuStreamBeginCaptureToGraph(void *stream, struct vs_graph *graph)
+{
+	return graph ? vs_capture_begin(stream, graph) : CU_INVALID_VALUE;
+}
+
+VS_API int cuStreamEndCapture(void *stream, struct vs_graph **graph)
+{
+	return graph ? vs_capture_end(stream, graph) : CU_INVALID_VALUE;
+}
+
+VS_API int cuStreamUpdateCaptureDependencies(void *stream)
+{
+	struct vs_graph *graph;
+	uint64_t id;
+
+	return vs_capture_get(stream, &id, &graph) ? CU_OK : CU_ILLEGAL_STATE;
+}
+VS_ALIAS(cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies);
 
 VS_API int cuGraphAddMemAllocNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
                                   struct vs_alloc_node *params)
@@ -71,7 +92,7 @@ VS_API int cuGraphAddMemAllocNode(void **node, struct vs_graph *graph, const voi
 	r = vs_sim_activate(device);
 	if (r == CU_OK)
 		r = vs_graph_memory_node(graph, device, params->size, &params->address);
-	return r == CU_OK ? node_of(graph, node) : r;
+	return r == CU_OK ? vs_graph_node(graph, VS_NODE_ALLOCATION, node) : r;
 }
 
 VS_API int cuGraphAddMemFreeNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
@@ -80,12 +101,12 @@ VS_API int cuGraphAddMemFreeNode(void **node, struct vs_graph *graph, const void
 	int r =
 	    node && graph && (dependencies || !count) ? vs_graph_memory_free_node(graph, address) : CU_INVALID_VALUE;
 
-	return r == CU_OK ? node_of(graph, node) : r;
+	return r == CU_OK ? vs_graph_node(graph, VS_NODE_FREE, node) : r;
 }
 
 /* CUgraphNodeParams: the type, then what it needs. */
 struct any_node {
-	int type;
+	enum vs_node_type type;
 	int reserved[3];
 	struct vs_alloc_node allocation; /* of a free: its address is the first member */
 };
@@ -98,10 +119,22 @@ VS_API int cuGraphAddNode_v2(void **node, struct vs_graph *graph, const void *de
 	(void)edges;
 	if (!params)
 		return CU_INVALID_VALUE;
-	if (params->type == 10) /* CU_GRAPH_NODE_TYPE_MEM_ALLOC */
+	switch (params->type) {
+	case VS_NODE_KERNEL:
+	case VS_NODE_COPY:
+	case VS_NODE_FILL:
+	case VS_NODE_GRAPH:
+	case VS_NODE_EMPTY:
+	case VS_NODE_WAIT:
+	case VS_NODE_EVENT:
+	case VS_NODE_BATCH:
+		return node && graph && (dependencies || !count) ? vs_graph_node(graph, params->type, node)
+		                                                 : CU_INVALID_VALUE;
+	case VS_NODE_ALLOCATION:
 		return cuGraphAddMemAllocNode(node, graph, dependencies, count, &params->allocation);
-	if (params->type == 11) /* ..._MEM_FREE */
+	case VS_NODE_FREE:
 		return cuGraphAddMemFreeNode(node, graph, dependencies, count, *(uint64_t *)&params->allocation);
+	}
 	return vs_unsupported(&said, __func__, CU_NOT_SUPPORTED);
 }
 

@@ -7,8 +7,8 @@
 
 #include "sim/launch.h"
 #include "sim/module.h"
-#include "sim/readback.h"
 #include "sim/pool.h"
+#include "sim/readback.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
 
@@ -259,8 +259,7 @@ VS_API int cuStreamIsCapturing(void *stream, int *status)
 	return CU_OK;
 }
 
-/* The three layouts agree in the arguments that are filled: status and id. */
-VS_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, struct vs_graph **graph)
+static int capture_info(void *stream, int *status, uint64_t *id, struct vs_graph **graph)
 {
 	struct vs_graph *found;
 	uint64_t number;
@@ -275,6 +274,30 @@ VS_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, st
 	if (graph)
 		*graph = found;
 	return CU_OK;
+}
+
+VS_API int cuStreamGetCaptureInfo(void *stream, int *status, uint64_t *id)
+{
+	return capture_info(stream, status, id, NULL);
+}
+
+/* There are no edges between nodes. */
+VS_API int cuStreamGetCaptureInfo_v2(void *stream, int *status, uint64_t *id, struct vs_graph **graph,
+                                     const void **dependencies, size_t *count)
+{
+	if (dependencies)
+		*dependencies = NULL;
+	if (count)
+		*count = 0;
+	return capture_info(stream, status, id, graph);
+}
+
+VS_API int cuStreamGetCaptureInfo_v3(void *stream, int *status, uint64_t *id, struct vs_graph **graph,
+                                     const void **dependencies, const void **edges, size_t *count)
+{
+	if (edges)
+		*edges = NULL;
+	return cuStreamGetCaptureInfo_v2(stream, status, id, graph, dependencies, count);
 }
 
 VS_API int cuEventCreate(struct vs_event **event, unsigned int flags)

@@ -34,7 +34,7 @@ VS_API int ncclGetVersion(int *version)
 		return INVALID_ARGUMENT;
 	if (get)
 		return get(version);
-	*version = 22000;
+	*version = 23007;
 	return SUCCESS;
 }
 

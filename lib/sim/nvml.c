@@ -378,3 +378,40 @@ VS_API int nvmlDeviceGetNvLinkState(void *device, unsigned int link, unsigned in
 VS_ALIAS(nvmlDeviceGetNvLinkRemotePciInfo_v2, nvmlDeviceGetNvLinkState);
 VS_ALIAS(nvmlDeviceGetNvLinkRemoteDeviceType, nvmlDeviceGetNvLinkState);
 VS_ALIAS(nvmlDeviceGetMigMode, nvmlDeviceGetNvLinkState);
+
+/* Generation of the card's PCI Express link, by the generation of the chip: Volta and Turing 3, Ampere and Ada 4,
+ * from Hopper on 5 (NVIDIA's data sheets of the cards in gpus.def). All have 16 lanes. */
+VS_API int nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned int *generation)
+{
+	int index, r = generation ? installed(device, &index) : INVALID_ARGUMENT;
+
+	if (r == SUCCESS) {
+		int major = vs_sim_get()->gpu->major;
+
+		*generation = major < 8 ? 3 : major == 8 ? 4 : 5;
+	}
+	return r;
+}
+VS_ALIAS(nvmlDeviceGetCurrPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
+VS_ALIAS(nvmlDeviceGetGpuMaxPcieLinkGeneration, nvmlDeviceGetMaxPcieLinkGeneration);
+
+VS_API int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned int *lanes)
+{
+	int index, r = lanes ? installed(device, &index) : INVALID_ARGUMENT;
+
+	if (r == SUCCESS)
+		*lanes = 16;
+	return r;
+}
+VS_ALIAS(nvmlDeviceGetCurrPcieLinkWidth, nvmlDeviceGetMaxPcieLinkWidth);
+
+/* Of one lane, in Mbit/s: 8000 in generation 3, twice that in each after it. */
+VS_API int nvmlDeviceGetPcieSpeed(void *device, unsigned int *speed)
+{
+	unsigned int generation;
+	int r = nvmlDeviceGetMaxPcieLinkGeneration(device, speed ? &generation : NULL);
+
+	if (r == SUCCESS)
+		*speed = 1000U << generation;
+	return r;
+}

@@ -10,10 +10,11 @@
 
 void *vs_real(const char *const *sonames, const char *symbol)
 {
+	void *(*open)(const char *, int) = vs_dlopen_next();
 	void *ours = dlsym(RTLD_DEFAULT, symbol);
 
-	for (; *sonames; sonames++) {
-		void *library = dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD);
+	for (; open && *sonames; sonames++) {
+		void *library = open(*sonames, RTLD_LAZY | RTLD_NOLOAD);
 		void *found;
 
 		if (!library)

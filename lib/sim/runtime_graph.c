@@ -52,23 +52,6 @@ VS_API int cudaGraphUpload(struct vs_graph *exec, void *stream)
 }
 VS_ALIAS(cudaGraphUpload_ptsz, cudaGraphUpload);
 
-VS_API int cudaGraphGetNodes(struct vs_graph *graph, void **nodes, size_t *count)
-{
-	if (!graph || !count)
-		return vs_error(CU_INVALID_VALUE);
-	if (!nodes) {
-		*count = graph->nodes;
-		return CU_OK;
-	}
-	/* Handles only: what is in a node was not kept. */
-	for (size_t i = 0; i < *count; i++)
-		nodes[i] = i < graph->nodes ? (char *)graph + 16 * (i + 1) : NULL;
-	if (*count > graph->nodes)
-		*count = graph->nodes;
-	return CU_OK;
-}
-VS_ALIAS(cudaGraphGetRootNodes, cudaGraphGetNodes);
-
 VS_API int cudaGraphNodeGetDependencies(void *node, void **dependencies, void *edges, size_t *count)
 {
 	(void)dependencies;

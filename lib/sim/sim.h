@@ -35,8 +35,9 @@ struct vs_sim {
 struct vs_context {
 	int device;
 	bool primary;
-	_Atomic bool active;   /* its bytes are on the books */
-	_Atomic bool implicit; /* primary: by something else than cuDevicePrimaryCtxRetain, which nothing ends but a reset */
+	_Atomic bool active; /* its bytes are on the books */
+	_Atomic bool
+	    implicit; /* primary: by something else than cuDevicePrimaryCtxRetain, which nothing ends but a reset */
 	unsigned int retained; /* primary: how often */
 	uint32_t id;           /* of one that the job made; 0: primary */
 	unsigned int flags;
@@ -102,6 +103,12 @@ int vs_gpu_bus(int installed);
 
 /* Versions as CUDA counts them: 1000 * major + 10 * minor. */
 #define VS_DRIVER_VERSION 13020
+
+/* Says that a device is simulated; in this library, whose path it tells. */
+extern const int vramsim_active;
+
+/* The dlopen() behind ours: CUDA's libraries themselves, by their names. */
+void *(*vs_dlopen_next(void))(const char *, int);
 
 /* `symbol` in the first loaded library of the NULL-ended list, where it is not our own; NULL if there is none. */
 void *vs_real(const char *const *sonames, const char *symbol);

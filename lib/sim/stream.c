@@ -16,6 +16,7 @@ static struct capture {
 	uint64_t id;
 	struct vs_stream *origin;
 	struct vs_graph *graph;
+	bool held; /* the graph was there before: its owner drops it */
 } captures[CAPTURES];
 static _Atomic int capturing; /* how many run: 0 keeps the lock out of every launch */
 static _Atomic uint64_t last_id;
@@ -163,6 +164,7 @@ void vs_graph_drop(struct vs_graph *graph)
 		vs_user_object_drop(graph->objects[i], 1);
 	free(graph->objects);
 	free(graph->calls);
+	free(graph->types);
 	free(graph);
 }
 
@@ -192,6 +194,7 @@ int vs_capture_begin(void *stream, struct vs_graph *into)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 	struct capture *slot = NULL;
+	bool held = into;
 	int r;
 
 	if (!s)
@@ -214,7 +217,7 @@ int vs_capture_begin(void *stream, struct vs_graph *into)
 		r = vs_graph_new(&into);
 	if (r != CU_OK)
 		goto out;
-	*slot = (struct capture){.id = next_id(), .origin = s, .graph = into};
+	*slot = (struct capture){.id = next_id(), .origin = s, .graph = into, .held = held};
 	s->capture = slot->id;
 	capturing++;
 out:
@@ -226,6 +229,7 @@ int vs_capture_end(void *stream, struct vs_graph **ret_graph)
 {
 	struct vs_stream *s = vs_stream_of(stream);
 	struct capture *capture;
+	struct vs_graph *held = NULL;
 	int r = CU_ILLEGAL_STATE;
 
 	pthread_mutex_lock(&lock);
@@ -234,11 +238,13 @@ int vs_capture_end(void *stream, struct vs_graph **ret_graph)
 		r = CU_CAPTURE_UNMATCHED;
 	} else if (capture) {
 		*ret_graph = capture->graph;
+		held = capture->held ? capture->graph : NULL;
 		*capture = (struct capture){0};
 		capturing--;
 		r = CU_OK;
 	}
 	pthread_mutex_unlock(&lock);
+	vs_graph_drop(held);
 	return r;
 }
 
@@ -265,7 +271,7 @@ void vs_stream_work(void *stream)
 	uint64_t id;
 
 	if (vs_capture_get(stream, &id, &graph))
-		graph->nodes++;
+		vs_graph_node(graph, VS_NODE_KERNEL, NULL);
 }
 
 static int keep_call(struct vs_graph *graph, struct vs_host_call call)
@@ -280,8 +286,7 @@ static int keep_call(struct vs_graph *graph, struct vs_host_call call)
 		graph->call_capacity = grown;
 	}
 	graph->calls[graph->call_count++] = call;
-	graph->nodes++;
-	return CU_OK;
+	return vs_graph_node(graph, VS_NODE_HOST, NULL);
 }
 
 int vs_stream_call(void *stream, void (*function)(void *), void *data)

@@ -20,10 +20,27 @@ struct vs_host_call {
 	void *data;
 };
 
+/* CUgraphNodeType; what captured work is, is not told apart: kernels. */
+enum vs_node_type {
+	VS_NODE_KERNEL = 0,
+	VS_NODE_COPY = 1,
+	VS_NODE_FILL = 2,
+	VS_NODE_HOST = 3,
+	VS_NODE_GRAPH = 4,
+	VS_NODE_EMPTY = 5,
+	VS_NODE_WAIT = 6,
+	VS_NODE_EVENT = 7,
+	VS_NODE_ALLOCATION = 10,
+	VS_NODE_FREE = 11,
+	VS_NODE_BATCH = 12,
+};
+
 /* What a capture collects. */
 struct vs_graph {
 	uint64_t id;
-	size_t nodes;               /* kernels, copies and host calls captured or added */
+	size_t nodes;         /* kernels, copies and host calls captured or added */
+	unsigned char *types; /* of each */
+	size_t type_capacity;
 	struct vs_host_call *calls; /* run at each launch */
 	size_t call_count;
 	size_t call_capacity;
@@ -78,6 +95,8 @@ int vs_stream_call(void *stream, void (*function)(void *), void *data);
 int vs_graph_new(struct vs_graph **ret_graph);
 void vs_graph_hold(struct vs_graph *graph);
 void vs_graph_drop(struct vs_graph *graph);
+/* One more node; its handle too, where it is asked for (graph_nodes.c). */
+int vs_graph_node(struct vs_graph *graph, enum vs_node_type type, void **ret_node);
 void vs_graph_launch(struct vs_graph *graph);
 int vs_graph_own(struct vs_graph *graph, struct vs_user_object *object);
 void vs_user_object_drop(struct vs_user_object *object, uint32_t refs);

@@ -5,6 +5,8 @@
  * once. Names are looked up, nothing is linked.
  */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -542,6 +546,131 @@ PASSES(handles_of_ones_own_are_refused)
 	CHECK(open_handle(&opened, handle, 1) == CU_INVALID_CONTEXT);
 }
 
+PASSES(nodes_without_memory)
+{
+	void *graph, *inner, *exec, *nodes[4], *got[4] = {0};
+	struct {
+		int result;
+		void *node, *from;
+	} update = {.result = 1};
+	size_t count = 0, room = 2;
+	int type;
+
+	CHECK(CALL(cuGraphCreate, &graph, 0) == CU_OK && CALL(cuGraphCreate, &inner, 0) == CU_OK);
+	CHECK(CALL(cuGraphAddEmptyNode, &nodes[0], graph, NULL, (size_t)0) == CU_OK);
+	CHECK(CALL(cuGraphAddKernelNode_v2, &nodes[1], graph, nodes, (size_t)1, NULL) == CU_OK);
+	CHECK(CALL(cuGraphAddMemsetNode, &nodes[2], graph, nodes, (size_t)2, NULL, NULL) == CU_OK);
+	CHECK(CALL(cudaGraphAddChildGraphNode, &nodes[3], graph, nodes, (size_t)3, inner) == CU_OK);
+	CHECK(CALL(cuGraphAddEmptyNode, &nodes[0], graph, NULL, (size_t)1) == CU_INVALID_VALUE);
+	CHECK(CALL(cuGraphGetNodes, graph, NULL, &count) == CU_OK && count == 4);
+	CHECK(CALL(cuGraphGetNodes, graph, got, &room) == CU_OK && room == 2);
+	CHECK(got[0] == nodes[0] && got[1] == nodes[1] && !got[2]);
+	CHECK(CALL(cuGraphNodeGetType, nodes[0], &type) == CU_OK && type == 5);
+	CHECK(CALL(cuGraphNodeGetType, nodes[1], &type) == CU_OK && type == 0);
+	CHECK(CALL(cuGraphNodeGetType, nodes[2], &type) == CU_OK && type == 2);
+	CHECK(CALL(cuGraphNodeGetType, nodes[3], &type) == CU_OK && type == 4);
+	CHECK(CALL(cuGraphInstantiateWithFlags, &exec, graph, (uint64_t)0) == CU_OK);
+	CHECK(CALL(cuGraphExecKernelNodeSetParams_v2, exec, nodes[1], NULL) == CU_OK);
+	CHECK(CALL(cuGraphExecUpdate_v2, exec, graph, &update) == CU_OK && !update.result);
+	CHECK(CALL(cuGraphLaunch, exec, NULL) == CU_OK);
+	CHECK(CALL(cuGraphExecDestroy, exec) == CU_OK && CALL(cuGraphDestroy, graph) == CU_OK);
+	CHECK(CALL(cuGraphDestroy, inner) == CU_OK);
+}
+
+PASSES(captures_into_a_graph)
+{
+	void *graph, *stream, *ended = NULL, *node;
+	const void *dependencies = &graph;
+	size_t count = 7, nodes = 0;
+	uint64_t id = 0;
+	int status = 0;
+
+	CHECK(CALL(cuStreamCreate, &stream, 1) == CU_OK && CALL(cuGraphCreate, &graph, 0) == CU_OK);
+	CHECK(CALL(cuGraphAddEmptyNode, &node, graph, NULL, (size_t)0) == CU_OK);
+	CHECK(CALL(cuStreamBeginCaptureToGraph, stream, graph, &node, NULL, (size_t)1, 0) == CU_OK);
+	CHECK(CALL(cuStreamGetCaptureInfo_v3, stream, &status, &id, NULL, &dependencies, NULL, &count) == CU_OK);
+	CHECK(status == 1 && id && !dependencies && !count);
+	CHECK(CALL(cuLaunchKernel, stream, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL) == CU_OK);
+	CHECK(CALL(cuStreamEndCapture, stream, &ended) == CU_OK && ended == graph);
+	CHECK(CALL(cuGraphGetNodes, graph, NULL, &nodes) == CU_OK && nodes == 2);
+	CHECK(CALL(cuGraphDestroy, graph) == CU_OK);
+}
+
+PASSES(layouts_of_products)
+{
+	uint64_t own[8], rows = 0;
+	int32_t batches = 0, type = 0;
+	size_t written = 0;
+	void *layout;
+
+	CHECK(CALL(cublasLtMatrixLayoutCreate, &layout, 14, (uint64_t)5, (uint64_t)6, (int64_t)7) == 0);
+	CHECK(CALL(cublasLtMatrixLayoutGetAttribute, layout, 2, &rows, sizeof(rows), &written) == 0);
+	CHECK(rows == 5 && written == sizeof(rows));
+	CHECK(CALL(cublasLtMatrixLayoutGetAttribute, layout, 5, &batches, sizeof(batches), NULL) == 0 &&
+	      batches == 1);
+	batches = 9;
+	CHECK(CALL(cublasLtMatrixLayoutSetAttribute, layout, 5, &batches, sizeof(batches)) == 0);
+	batches = 0;
+	CHECK(CALL(cublasLtMatrixLayoutGetAttribute, layout, 5, &batches, sizeof(batches), NULL) == 0 &&
+	      batches == 9);
+	CHECK(CALL(cublasLtMatrixLayoutGetAttribute, layout, 0, &type, sizeof(type), NULL) == 0 && type == 14);
+	CHECK(CALL(cublasLtMatrixLayoutDestroy, layout) == 0);
+	CHECK(CALL(cublasLtMatrixLayoutInit_internal, own, sizeof(own) - 1, 2, (uint64_t)3, (uint64_t)4, (int64_t)4));
+	CHECK(CALL(cublasLtMatrixLayoutInit_internal, own, sizeof(own), 2, (uint64_t)3, (uint64_t)4, (int64_t)4) ==
+	      0);
+	CHECK(CALL(cublasLtMatrixLayoutGetAttribute, own, 2, &rows, sizeof(rows), NULL) == 0 && rows == 3);
+}
+
+/* As from a program that opens CUDA's libraries itself. */
+static void *open_and_find(const char *file, const char *name)
+{
+	void *handle = ((void *(*)(const char *, int))look_up("dlopen"))(file, RTLD_LAZY);
+
+	return handle ? dlsym(handle, name) : NULL;
+}
+
+PASSES(libraries_by_name_and_path)
+{
+	static const char *const names[] = {"libcudart.so",  "libcudart.so.12",       "libcublas.so.12",
+	                                    "libcudnn.so.9", "/nowhere/libnccl.so.2", "libcufft.so.11",
+	                                    "libcuda.so.1"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		CHECK(open_and_find(names[i], "cudaMalloc") == look_up("cudaMalloc"));
+	CHECK(open_and_find(NULL, "malloc") == (void *)malloc);
+	CHECK(open_and_find("libm.so.6", "cos") && !open_and_find("libm.so.6", "cudaMalloc"));
+	CHECK(!open_and_find("libcudnn_graph.so.of.nobody", "x") && !open_and_find("libcudart_of_nobody.so", "x"));
+}
+
+PASSES(versions)
+{
+	int version = 0;
+
+	/* None of the job's own: those of CUDA 13.2. */
+	CHECK(CALL(cufftGetVersion, &version) == 0 && version == 12200);
+	CHECK(CALL(cusparseGetProperty, 1, &version) == 0 && version == 7);
+	CHECK(CALL(cublasGetProperty, 3, &version) == 7 && CALL(cusolverGetVersion, NULL) == 3);
+	CHECK(((size_t(*)(void))look_up("cudnnGetVersion"))() == 92600);
+}
+
+PASSES(device_files)
+{
+	struct stat seen;
+	struct statx more;
+
+	CHECK(!CALL(stat, "/dev/nvidia0", &seen) && S_ISCHR(seen.st_mode) && seen.st_rdev == makedev(195, 0));
+	CHECK(!CALL(lstat, "/dev/nvidia1", &seen) && seen.st_rdev == makedev(195, 1));
+	CHECK(!CALL(fstatat, AT_FDCWD, "/dev/nvidiactl", &seen, 0) && seen.st_rdev == makedev(195, 255));
+	CHECK(!CALL(statx, AT_FDCWD, "/dev/nvidia0", 0, STATX_BASIC_STATS, &more) && more.stx_rdev_major == 195);
+	CHECK(!CALL(access, "/dev/nvidia1", R_OK | W_OK) && CALL(access, "/dev/nvidia1", X_OK) && errno == EACCES);
+	/* There are two cards. What is no card's is as it is. */
+	CHECK(CALL(access, "/dev/nvidia2", F_OK) == access("/dev/nvidia2", F_OK));
+	CHECK(CALL(access, "/dev/nvidia", F_OK) == access("/dev/nvidia", F_OK));
+	CHECK(!CALL(stat, "/dev/null", &seen) && seen.st_rdev == makedev(1, 3) && !CALL(access, "/", X_OK));
+	CHECK(CALL(stat, "/dev/nvidia0/", &seen) && errno == ENOENT && CALL(stat, "/nowhere", &seen) &&
+	      errno == ENOENT);
+}
+
 PASSES(what_is_not_simulated_says_so_once)
 {
 	char text[256] = "";
@@ -604,6 +733,12 @@ int main(int argc, char **argv)
 	    TEST(children_of_a_user_are_refused),
 	    TEST(forks_beside_busy_threads),
 	    TEST(handles_of_ones_own_are_refused),
+	    TEST(nodes_without_memory),
+	    TEST(captures_into_a_graph),
+	    TEST(layouts_of_products),
+	    TEST(libraries_by_name_and_path),
+	    TEST(versions),
+	    TEST(device_files),
 	    TEST(what_is_not_simulated_says_so_once),
 	    TEST(the_host_cannot_touch_device_memory),
 	};
