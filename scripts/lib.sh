@@ -102,21 +102,33 @@ build_into()
 	rm -f "$log"
 }
 
-# python_env TORCH: the interpreter of the environment scripts/requirements/torch-TORCH.txt describes, made where it
-# is missing, incomplete or of other versions. It grows under another name and is renamed when whole; the stamp, the
-# hash of its requirements, is written last; a lock keeps two runs from making it at once.
+# python_env TORCH: the interpreter of an environment with that PyTorch.
 python_env()
 {
-	local torch=$1 requirements version name folder partial hash
+	[[ -f $root/scripts/requirements/torch-$1.txt ]] ||
+		die "PyTorch $1: there are those of $(cd "$root/scripts/requirements" && echo torch-*.txt)"
+	environment "torch-$1" "PyTorch $1" 'about 5 GB, some minutes, once'
+}
 
-	requirements=$root/scripts/requirements/torch-$torch.txt
-	[[ -f $requirements ]] || die "PyTorch $torch: there are those of $(cd "$root/scripts/requirements" && echo torch-*.txt)"
+# jax_env: the interpreter of an environment with JAX.
+jax_env()
+{
+	environment jax-0.10.2 'JAX 0.10.2' 'about 1.2 GB, some minutes, once'
+}
+
+# environment NAME WHAT COST: the interpreter of the environment scripts/requirements/NAME.txt describes, made where it
+# is missing, incomplete or of other versions. It grows under another name and is renamed when whole; the stamp, the
+# hash of its requirements, is written last; a lock keeps two runs from making it at once.
+environment()
+{
+	local requirements=$root/scripts/requirements/$1.txt what=$2 cost=$3 version name folder partial hash
+
 	version=$("$(python)" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 	case $version in
 	3.11 | 3.12 | 3.13 | 3.14) ;;
 	*) die "Python $version: the tests' packages need 3.11 to 3.14: set PYTHON=/path/to/python3.11" ;;
 	esac
-	name=python$version-torch-$torch
+	name=python$version-$1
 	folder=$cache/$name
 	partial=$cache/partial-$name
 	hash=$(sha256sum <"$requirements" | cut -d' ' -f1)
@@ -126,7 +138,7 @@ python_env()
 		if env_complete "$folder" "$hash" "$requirements"; then
 			exit 0
 		fi
-		say "installing PyTorch $torch into $folder (about 5 GB, some minutes, once)"
+		say "installing $what into $folder ($cost)"
 		make_env "$partial" "$folder" "$requirements" && echo "$hash" >"$partial/complete" &&
 			rm -rf "$folder" && mv "$partial" "$folder"
 	) 9>"$cache/lock-$name" || die "the environment $folder could not be made: see above, then run this again"

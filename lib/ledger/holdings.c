@@ -99,6 +99,10 @@ int vs_holdings_add(struct vs_holdings *holdings, enum vramshim_memory memory, u
 	if (kind != USED)
 		holdings->taken += whole;
 	if (kind == HELD)
+		holdings->held += whole;
+	if (kind == USED)
+		holdings->used += size;
+	if (kind == HELD)
 		return 0;
 	holdings->asked += size;
 	holdings->by_owner[owner] += size;
@@ -122,6 +126,10 @@ void vs_holdings_remove(struct vs_holdings *holdings, enum vramshim_memory memor
 		uncover(holdings, pages[i]);
 	if (kind != USED)
 		holdings->taken -= whole;
+	if (kind == HELD)
+		holdings->held -= whole;
+	if (kind == USED)
+		holdings->used -= size;
 	if (kind == HELD)
 		return;
 	holdings->asked -= size;

@@ -63,6 +63,7 @@ struct vs_sample {
 	uint64_t pytorch; /* what its allocator holds from CUDA */
 	uint64_t libraries;
 	uint64_t rounding; /* what allocations take beyond what was asked: the card gives whole pages */
+	uint64_t idle;     /* ... of it what CUDA's memory pools keep and nobody uses */
 	bool others_known;
 	uint64_t others;     /* other processes, by the driver's own account */
 	uint64_t own;        /* this process by that account; 0 unknown */

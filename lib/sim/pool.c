@@ -8,10 +8,11 @@
 #include "base/u64map.h"
 #include "sim/books_private.h"
 
-/* A range of granules that a pool has from the card. */
+/* A range of granules that a pool has from the card, or a part of one. */
 struct block {
 	uint64_t address, size;
-	bool in_use; /* by the job, or for small requests to share */
+	uint64_t range, range_size; /* that it is of */
+	bool in_use;                /* by the job, or for small requests to share */
 	bool shared;
 	uint64_t asked; /* by the job, rounded as its place is */
 };
@@ -78,10 +79,29 @@ static void release(struct vs_pool *pool, size_t i)
 	pool->blocks[i] = pool->blocks[--pool->count];
 }
 
+/* Parts of one range that are free side by side are one again. */
+static void join(struct vs_pool *pool, size_t index)
+{
+	for (size_t i = pool->count; i--;) {
+		struct block *block = &pool->blocks[index], *other = &pool->blocks[i];
+		bool beside =
+		    other->address + other->size == block->address || block->address + block->size == other->address;
+
+		if (i == index || other->in_use || other->range != block->range || !beside)
+			continue;
+		if (other->address < block->address)
+			block->address = other->address;
+		block->size += other->size;
+		*other = pool->blocks[--pool->count];
+		if (index == pool->count)
+			index = i;
+	}
+}
+
 static void shrink(struct vs_pool *pool, uint64_t keep)
 {
 	for (size_t i = pool->count; i-- && pool->reserved > keep;)
-		if (!pool->blocks[i].in_use)
+		if (!pool->blocks[i].in_use && pool->blocks[i].size == pool->blocks[i].range_size)
 			release(pool, i);
 }
 
@@ -121,6 +141,11 @@ void vs_pools_forget(int device)
 			continue;
 		for (size_t i = 0; i < pool->count; i++)
 			pool->blocks[i].in_use = false;
+		for (size_t before = 0; before != pool->count;) {
+			before = pool->count;
+			for (size_t i = 0; i < pool->count; i++)
+				join(pool, i);
+		}
 		shrink(pool, 0);
 		vs_slabs_done(&pool->slabs);
 		pool->used = 0;
@@ -133,41 +158,85 @@ void vs_pools_forget(int device)
 	}
 }
 
-/* A block of whole granules: the smallest that is kept and fits without wasting half of itself, else from the card.
- */
+static struct block *add_block(struct vs_pool *pool)
+{
+	if (pool->count == pool->capacity) {
+		size_t grown = pool->capacity ? pool->capacity * 2 : 16;
+		struct block *blocks = realloc(pool->blocks, grown * sizeof(*blocks));
+
+		if (!blocks)
+			return NULL;
+		pool->blocks = blocks;
+		pool->capacity = grown;
+	}
+	return &pool->blocks[pool->count++];
+}
+
+/* Bytes that it was told to keep, in whole granules as all it has. */
+static uint64_t to_keep(const struct vs_pool *pool)
+{
+	uint64_t most = UINT64_MAX - VS_GRANULE;
+
+	return (pool->threshold < most ? pool->threshold + VS_GRANULE - 1 : most) / VS_GRANULE * VS_GRANULE;
+}
+
+/* What is freed stays with a pool that was told to keep all it has: such a pool divides it. Of others it is not known
+ * whether they would give back a range that is in use in part. */
+static bool divides(const struct vs_pool *pool)
+{
+	return to_keep(pool) >= pool->reserved;
+}
+
+static struct block *kept_block(struct vs_pool *pool, uint64_t size)
+{
+	struct block *best = NULL, *rest;
+
+	for (size_t i = 0; i < pool->count; i++) {
+		struct block *block = &pool->blocks[i];
+
+		/* Without wasting half of it, where it is not to be divided. */
+		if (!block->in_use && block->size >= size && (block->size / 2 <= size || divides(pool)) &&
+		    (!best || block->size < best->size))
+			best = block;
+	}
+	if (best && best->size > size && divides(pool)) {
+		size_t index = (size_t)(best - pool->blocks);
+
+		rest = add_block(pool);
+		best = &pool->blocks[index]; /* they may have moved */
+		if (rest) {
+			*rest = *best;
+			rest->address += size;
+			rest->size -= size;
+			best->size = size;
+		}
+	}
+	return best;
+}
+
+/* A block of whole granules: the smallest that is kept and fits, else from the card. */
 static int take_block(struct vs_pool *pool, uint64_t size, struct block **ret_block)
 {
-	struct block *best = NULL;
+	struct block *best;
 	uint64_t address;
 	int r;
 
 	if (size > vs_books.cards[pool->device].total)
 		return CU_OUT_OF_MEMORY;
 	size = (size + VS_GRANULE - 1) / VS_GRANULE * VS_GRANULE;
-	for (size_t i = 0; i < pool->count; i++) {
-		struct block *block = &pool->blocks[i];
-
-		if (!block->in_use && block->size >= size && block->size / 2 <= size &&
-		    (!best || block->size < best->size))
-			best = block;
-	}
+	best = kept_block(pool, size);
 	if (!best) {
-		if (pool->count == pool->capacity) {
-			size_t grown = pool->capacity ? pool->capacity * 2 : 16;
-			struct block *blocks = realloc(pool->blocks, grown * sizeof(*blocks));
-
-			if (!blocks)
-				return CU_OUT_OF_MEMORY;
-			pool->blocks = blocks;
-			pool->capacity = grown;
-		}
 		r = vs_books_take(pool->device, size, &address);
 		if (r == CU_OUT_OF_MEMORY && vs_pools_squeeze(pool->device))
 			r = vs_books_take(pool->device, size, &address);
 		if (r != CU_OK)
 			return r;
-		best = &pool->blocks[pool->count++];
-		*best = (struct block){.address = address, .size = size};
+		best = add_block(pool);
+		if (!best) {
+			vs_books_give(pool->device, address);
+			return CU_OUT_OF_MEMORY;
+		}
+		*best = (struct block){.address = address, .size = size, .range = address, .range_size = size};
 		raise(&pool->reserved, &pool->reserved_high, size);
 	}
 	best->in_use = true;
@@ -238,12 +307,18 @@ static struct block *find(uint64_t address, struct vs_pool **ret_pool)
 	return NULL;
 }
 
+static void give_block(struct vs_pool *pool, struct block *block)
+{
+	block->in_use = false;
+	join(pool, (size_t)(block - pool->blocks));
+}
+
 static void give_small(struct vs_pool *pool, uint64_t address, uint64_t size)
 {
 	uint64_t granule;
 
 	if (vs_slabs_give(&pool->slabs, address, &granule) == 1)
-		block_at(pool, granule)->in_use = false;
+		give_block(pool, block_at(pool, granule));
 	pool->used -= size;
 }
 
@@ -260,8 +335,8 @@ int vs_pools_give(uint64_t address)
 			return CU_INVALID_VALUE;
 		give_small(pool, address, size);
 	} else if (block->in_use && block->address == address) {
-		block->in_use = false;
 		pool->used -= block->asked;
+		give_block(pool, block);
 	} else {
 		return CU_INVALID_VALUE;
 	}
@@ -397,7 +472,7 @@ void vs_pool_settle(void)
 	pthread_mutex_lock(&vs_books.lock);
 	for (struct vs_pool *pool = pools; pool; pool = pool->next)
 		if (!pool->ended)
-			shrink(pool, pool->threshold);
+			shrink(pool, to_keep(pool));
 	pthread_mutex_unlock(&vs_books.lock);
 }
 

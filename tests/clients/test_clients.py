@@ -3,7 +3,6 @@
 they run as without us, and trace and report have the same bytes. test_clients.py BUILD"""
 
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -12,22 +11,13 @@ import tempfile
 import time
 import unittest
 
+from reading import PYTORCH_ONLY, environment, run
+
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 FOLDER = BUILD / "tests" / "clients"
 PAGE = 2 << 20
 GPU = "A100-80"
 CARD_KINDS = ("device", "array", "physical", "held", "graphs")  # what takes bytes of the card
-PYTORCH_ONLY = ("PyTorch", "allocated", "reserved", "step", "tensor", "estimate", "paper", "Fragmentation", "memory_")
-
-
-def environment(variables):
-    ours = ("VRAMSHIM_", "VRAMSIM_", "LD_")
-    return {**{name: value for name, value in os.environ.items() if not name.startswith(ours)}, **variables}
-
-
-def run(*command, **variables):
-    command = [str(word) for word in command]
-    return subprocess.run(command, env=environment(variables), capture_output=True, text=True, timeout=60)
 
 
 def read(line):
@@ -85,7 +75,7 @@ class Clients(unittest.TestCase):
             self.assertEqual(sample["used_bytes"], lines)
         return outside
 
-    def check_text(self, program, libraries):
+    def check_text(self, program, libraries, idle=()):
         """Read by somebody who has no PyTorch."""
         text = self.vramreport("report")
         header = rf"\A{program}\b.*\npid \d+ on .*\nGPU 0: NVIDIA A100.* \(simulated\)\n\nThis process took at most "
@@ -94,7 +84,7 @@ class Clients(unittest.TestCase):
         for word in PYTORCH_ONLY:
             self.assertNotIn(word, text)
         table = re.findall(r"^  (\S.*?)  +(\d+(?:\.\d+)? \w+) +(\d+\.\d)%", text, re.M)
-        expected = ["CUDA context", *libraries, "rounding", "other processes", "unexplained", "used of the card"]
+        expected = ["CUDA context", *libraries, *idle, "rounding", "other processes", "unexplained", "used of the card"]
         self.assertEqual([row[0] for row in table], expected)
         self.assertEqual(table[-1][2], "100.0")
         self.assertLess(max(map(len, text.splitlines())), 121)
@@ -145,7 +135,8 @@ class Clients(unittest.TestCase):
         in_use = fullest["device"] + fullest["pool"] + fullest["graphs"]
         outside = self.check_report(fullest, {"pools": in_use})
         self.assertEqual(outside["rounding_bytes"], fullest["used"] - context - in_use)
-        self.check_text("pools", ["pools"])
+        self.assertEqual(outside["pools_idle_bytes"], fullest["held"] - fullest["pool"])
+        self.check_text("pools", ["pools"], ["memory pools, idle"])
 
     def test_private_runtime(self):
         marks = self.follow("ring", FOLDER / "libcommunicator.so")

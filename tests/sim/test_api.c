@@ -546,6 +546,30 @@ PASSES(handles_of_ones_own_are_refused)
 	CHECK(open_handle(&opened, handle, 1) == CU_INVALID_CONTEXT);
 }
 
+PASSES(a_pool_that_keeps_all_divides_it)
+{
+	uint64_t all = UINT64_MAX, reserved = 0;
+	char *whole, *parts[3];
+	void *pool;
+
+	CHECK(CALL(cuDeviceGetDefaultMemPool, &pool, 0) == CU_OK);
+	CHECK(CALL(cuMemPoolSetAttribute, pool, 4, &all) == CU_OK);
+	CHECK(CALL(cuMemAllocAsync, &whole, (size_t)(64 * MIB), NULL) == CU_OK);
+	CHECK(CALL(cuMemFreeAsync, whole, NULL) == CU_OK && CALL(cuStreamSynchronize, NULL) == CU_OK);
+	for (int i = 0; i < 3; i++)
+		CHECK(CALL(cuMemAllocAsync, &parts[i], (size_t)(20 * MIB), NULL) == CU_OK);
+	CHECK(parts[0] == whole && parts[1] == whole + 20 * MIB && parts[2] == whole + 40 * MIB);
+	CHECK(CALL(cuMemPoolGetAttribute, pool, 5, &reserved) == CU_OK && reserved == 64 * MIB);
+	/* Nothing of a range goes while a part is in use; all of it once none is, whatever the order. */
+	CHECK(CALL(cuMemFreeAsync, parts[1], NULL) == CU_OK && CALL(cuMemFreeAsync, parts[0], NULL) == CU_OK);
+	CHECK(CALL(cuMemPoolTrimTo, pool, (size_t)0) == CU_OK);
+	CHECK(CALL(cuMemPoolGetAttribute, pool, 5, &reserved) == CU_OK && reserved == 64 * MIB);
+	CHECK(CALL(cuMemAllocAsync, &parts[0], (size_t)(40 * MIB), NULL) == CU_OK && parts[0] == whole);
+	CHECK(CALL(cuMemFreeAsync, parts[2], NULL) == CU_OK && CALL(cuMemFreeAsync, parts[0], NULL) == CU_OK);
+	CHECK(CALL(cuMemPoolTrimTo, pool, (size_t)0) == CU_OK);
+	CHECK(CALL(cuMemPoolGetAttribute, pool, 5, &reserved) == CU_OK && reserved == 0);
+}
+
 PASSES(nodes_without_memory)
 {
 	void *graph, *inner, *exec, *nodes[4], *got[4] = {0};
@@ -631,12 +655,12 @@ static void *open_and_find(const char *file, const char *name)
 
 PASSES(libraries_by_name_and_path)
 {
-	static const char *const names[] = {"libcudart.so",  "libcudart.so.12",       "libcublas.so.12",
-	                                    "libcudnn.so.9", "/nowhere/libnccl.so.2", "libcufft.so.11",
-	                                    "libcuda.so.1"};
+	static const char *const names[] = {"libcudart.so",  "libcudart.so.12", "libcublas.so.12",
+	                                    "libcudnn.so.9", "libcufft.so.11",  "libcuda.so.1"};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		CHECK(open_and_find(names[i], "cudaMalloc") == look_up("cudaMalloc"));
+	CHECK(!open_and_find("/nowhere/libnccl.so.2", "ncclCommInitRank"));
 	CHECK(open_and_find(NULL, "malloc") == (void *)malloc);
 	CHECK(open_and_find("libm.so.6", "cos") && !open_and_find("libm.so.6", "cudaMalloc"));
 	CHECK(!open_and_find("libcudnn_graph.so.of.nobody", "x") && !open_and_find("libcudart_of_nobody.so", "x"));
@@ -733,6 +757,7 @@ int main(int argc, char **argv)
 	    TEST(children_of_a_user_are_refused),
 	    TEST(forks_beside_busy_threads),
 	    TEST(handles_of_ones_own_are_refused),
+	    TEST(a_pool_that_keeps_all_divides_it),
 	    TEST(nodes_without_memory),
 	    TEST(captures_into_a_graph),
 	    TEST(layouts_of_products),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Every CUDA symbol that the libraries of a PyTorch environment import is exported by the simulated device:
 test_imports.py LIBVRAMSIM [PYTHON_ENVIRONMENT...]. Without environments, those in the user's cache are read.
-Also: the simulated device exports nothing but CUDA's names and its gateways. Exit status 77 where there is no environment."""
+Also: the simulated device exports nothing but CUDA's names and its gateways.
+Exit status 77 where there is no environment."""
 import pathlib
 import re
 import subprocess

@@ -125,6 +125,7 @@ static void samples_json(struct vs_json *json, const struct vs_outside_account *
 		vs_json_unsigned(json, "pytorch_bytes", sample->pytorch);
 		vs_json_unsigned(json, "libraries_bytes", sample->libraries);
 		vs_json_unsigned(json, "rounding_bytes", sample->rounding);
+		vs_json_unsigned(json, "pools_idle_bytes", sample->idle);
 		vs_json_unsigned_if(json, "other_processes_bytes", sample->others_known, sample->others);
 		vs_json_unsigned_if(json, "process_bytes", sample->own, sample->own);
 		vs_json_signed(json, "unexplained_bytes", sample->unexplained);
@@ -151,6 +152,7 @@ void vs_outside_json(struct vs_json *json, const struct vs_outside_account *acco
 	else
 		vs_json_null(json, "unexplained_bytes");
 	vs_json_unsigned(json, "rounding_bytes", outside->at.rounding);
+	vs_json_unsigned(json, "pools_idle_bytes", outside->at.idle);
 	pytorch_json(json, outside);
 	vs_json_unsigned_if(json, "other_processes_bytes", account->others_known || neighbours->count,
 	                    account->others);

@@ -170,8 +170,10 @@ void vs_outside_print(const struct vs_screen *screen, const struct vs_outside_ac
 	if (outside->context_source[0])
 		line(&lines, "CUDA context", (int64_t)at->context, outside->context_source);
 	library_lines(&lines, outside);
-	if (at->rounding)
-		line(&lines, "rounding", (int64_t)at->rounding, "the card gives whole pages of 2 MiB");
+	if (at->idle)
+		line(&lines, "memory pools, idle", (int64_t)at->idle, "CUDA's pools keep it, and nobody uses it");
+	if (at->rounding > at->idle)
+		line(&lines, "rounding", (int64_t)(at->rounding - at->idle), "the card gives whole pages of 2 MiB");
 	other_lines(&lines, account);
 	if (account->sampled) {
 		line(&lines, "unexplained", account->unexplained, unexplained_note(account, text, sizeof(text)));
