@@ -13,6 +13,7 @@ import gzip
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -94,7 +95,22 @@ def snapshot(library, held):
         raise
 
 
-JOBS = {f.__name__: f for f in (ends, second_try, caught, pluggable, refused_library, snapshot)}
+def pinned(library, held):
+    """A small tensor splits a large cached block, and pins all of it, unless max_split_size forbids that. Expandable
+    segments cannot help: each of their pages keeps a small tensor from the start."""
+    large = []
+    for _ in range(360):
+        large.append(empty(19 / 1024))
+        held.append(empty(2 / 1024))
+    large.clear()
+    del large
+    big = empty(6)
+    del big
+    held.append(empty(30 / 1024))
+    held.append(empty(10))
+
+
+JOBS = {f.__name__: f for f in (pinned, ends, second_try, caught, pluggable, refused_library, snapshot)}
 
 FULL = {"cause": "full", "request_bytes": 3 * GIB}
 # name: (job, variables, reasons on stderr, words of them, what oom --json says: None where memory did not run out)
@@ -111,6 +127,10 @@ CASES = {
     "library": ("refused_library", {}, 1, "PyTorch's cache has it: 7.00 GiB are reserved but unallocated",
                 {"cause": "fragmentation", "request_bytes": 3 * GIB, "unallocated_bytes": 7 * GIB}),
     "snapshot": ("snapshot", {}, 1, "full: ", FULL),
+    "others": ("ends", {"VRAMSIM_OTHERS": str(8 * GIB)}, 1, "Other processes hold 8.00 GiB of this card",
+               {"cause": "other_process", "other_processes_bytes": 8 * GIB, "request_bytes": 3 * GIB}),
+    "pinned": ("pinned", {}, 1, "max_split_size 64 (needs 13.76 GiB)",
+               {"cause": "full", "request_bytes": 10 * GIB, "shortfall_bytes": 0}),
     "quiet": ("ends", {"VRAMSHIM_OOM": "quiet"}, 0, "", FULL),
 }
 
@@ -142,11 +162,41 @@ def run(options, name, folder):
             fail("evidence", remedy, "one of three")
     if job == "ends" and answer:
         same_text(options, done.stderr, told)
+    if name == "pinned":
+        by_another_setting(options, folder, trace, told)
     if job == "snapshot":
         of_snapshots(options, folder, told)
     post = subprocess.run([options.build / "tools" / "vramreport", "oom", trace], capture_output=True, text=True).stdout
     if (name == "caught") != ("The job caught the error and went on." in " ".join(post.split())):
         fail("said to be caught", post, name == "caught")
+
+
+def by_another_setting(options, folder, trace, told):
+    """Which settings serve it is as running with them tells."""
+    remedies = {remedy["name"]: remedy for remedy in told["remedies"] if remedy["evidence"] == "replayed"}
+    other = remedies["allocator_settings"]
+    if other["enough"] is not True:
+        fail("the setting that helps", other, "enough")
+    if remedies["expandable_segments"]["enough"] is not False:
+        fail("expandable segments", remedies["expandable_segments"], "not enough")
+    swept = json.loads(subprocess.run([options.build / "tools" / "vramreport", "whatif", "--sweep", "--json", trace],
+                                      capture_output=True, text=True).stdout)
+    if not swept["baseline"]["exact"]:
+        fail("replay", swept["baseline"], "exact")
+    fits = {scenario["settings"]: scenario["fits"] for scenario in swept["scenarios"] if scenario["name"] != "perfect"}
+    serve = {setting for setting, whether in fits.items() if whether}
+    if not serve or not all(setting.startswith("max_split_size") for setting in serve):
+        fail("settings that serve it", fits, "max_split_size alone")
+    text = subprocess.run([options.build / "tools" / "vramreport", "oom", trace], capture_output=True, text=True).stdout
+    named = re.findall(r"\(enough\): PYTORCH_CUDA_ALLOC_CONF=(\S+?)\.?\n", text)
+    if len(named) != 1 or named[0] not in serve:
+        fail("the setting named", text, f"one of {serve}")
+    for setting in (*named, "expandable_segments:True", "roundup_power2_divisions:4"):
+        done = subprocess.run([options.build / "tools" / "vramrun", "-o", folder / setting.replace(":", "-"),
+                               "--simulate", "t4", "--", options.python, __file__, "--child", "pinned", "none"],
+                              capture_output=True, text=True, env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": setting})
+        if (done.returncode == 0) != (setting in serve):
+            fail(f"running with {setting}", done.stderr, f"as said: {setting in serve}")
 
 
 def of_snapshots(options, folder, told):

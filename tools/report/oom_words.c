@@ -110,6 +110,15 @@ static void other_process(const struct vs_screen *screen, const struct vs_oom_ca
 		               held, missing);
 }
 
+/* Of what is free anywhere, after a request that would fit into it. */
+static const char *to_spare(const struct vs_oom_case *c, char *ret_text)
+{
+	const uint64_t *n = c->oom.numbers;
+	uint64_t cached = vs_oom_knows(&c->oom, VS_OOM_UNALLOCATED) ? n[VS_OOM_UNALLOCATED] : 0;
+
+	return vs_size_format(n[VS_OOM_FREE] + cached - n[VS_OOM_REQUEST], ret_text);
+}
+
 static void full(const struct vs_screen *screen, const struct vs_oom_case *c)
 {
 	char allocated[VS_SIZE_MAX], total[VS_SIZE_MAX], missing[VS_SIZE_MAX], available[VS_SIZE_MAX];
@@ -143,10 +152,10 @@ static void full(const struct vs_screen *screen, const struct vs_oom_case *c)
 	else if (vs_oom_knows(&c->oom, VS_OOM_SHORTFALL) && c->oom.source == VS_OOM_PYTORCH)
 		vs_screen_text(
 		    screen, 0,
-		    "Full: %s of %s are live tensors. The request would just fit into what is free on the card and "
-		    "what "
-		    "is reserved but unallocated together, so expandable segments may help, with nothing to spare.",
-		    allocated, total);
+		    "Full: %s of %s are live tensors. The request would fit into what is free on the card and "
+		    "what is reserved but unallocated together, with %s to spare, so other allocator settings "
+		    "may help, expandable segments first.",
+		    allocated, total, to_spare(c, missing));
 	else
 		vs_screen_text(screen, 0, "Full: %s of %s are live tensors.", allocated, total);
 }
