@@ -192,6 +192,25 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static int cuda_blocks(struct analysis *a, const struct vs_probe *asked, struct vs_device_summary *device)
+{
+	struct vs_cuda_block *blocks = calloc(asked->piece_count + 1, sizeof(*blocks));
+
+	if (!blocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < asked->piece_count; i++) {
+		const struct vs_cuda_piece *piece = &asked->pieces[i];
+
+		blocks[i] = (struct vs_cuda_block){
+		    .address = piece->address, .size = piece->size, .memory = piece->memory, .stack = piece->stack};
+		snprintf(blocks[i].library, sizeof(blocks[i].library), "%s",
+		         vs_sites_owner_name(a->sites, piece->owner));
+	}
+	device->cuda_blocks = blocks;
+	device->cuda_block_count = asked->piece_count;
+	return 0;
+}
+
 /* Move what the passes made into the summary; on failure the rest stays where it was and is released there. */
 static int summarise_device(struct analysis *a, size_t i, struct vs_device_summary *device)
 {
@@ -249,7 +268,7 @@ static int summarise_device(struct analysis *a, size_t i, struct vs_device_summa
 	device->blocks = asked->blocks;
 	device->block_count = asked->block_count;
 	asked->blocks = NULL;
-	return 0;
+	return cuda_blocks(a, asked, device);
 }
 
 static enum vs_exit how_it_ended(const struct analysis *a, const struct vramshim_trace_info *info)

@@ -65,7 +65,8 @@ static int add(struct vs_cuda *cuda, const struct vs_cuda_piece *piece)
 int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, uint8_t owner)
 {
 	if (event->type == VRAMSHIM_CUDA_ALLOC)
-		return add(cuda, &(struct vs_cuda_piece){event->address, event->size, event->memory, owner});
+		return add(cuda,
+		           &(struct vs_cuda_piece){event->address, event->size, event->memory, owner, event->stack});
 	take(cuda, event->memory, event->address);
 	return 0;
 }
@@ -96,6 +97,36 @@ int vs_cuda_ranges(const struct vs_cuda *cuda, struct vs_range **ret_ranges, siz
 	}
 	qsort(ranges, count, sizeof(*ranges), by_address);
 	*ret_ranges = ranges;
+	*ret_count = count;
+	return 0;
+}
+
+static bool is_named(enum vramshim_memory memory)
+{
+	return memory == VRAMSHIM_MEMORY_DEVICE || memory == VRAMSHIM_MEMORY_ARRAY ||
+	       memory == VRAMSHIM_MEMORY_PHYSICAL || memory == VRAMSHIM_MEMORY_POOL ||
+	       memory == VRAMSHIM_MEMORY_GRAPHS;
+}
+
+static int piece_by_address(const void *a, const void *b)
+{
+	const struct vs_cuda_piece *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+int vs_cuda_pieces(const struct vs_cuda *cuda, struct vs_cuda_piece **ret_pieces, size_t *ret_count)
+{
+	struct vs_cuda_piece *pieces = calloc(cuda->count ? cuda->count : 1, sizeof(*pieces));
+	size_t count = 0;
+
+	if (!pieces)
+		return -ENOMEM;
+	for (size_t i = 0; i < cuda->count; i++)
+		if (is_named(cuda->pieces[i].memory))
+			pieces[count++] = cuda->pieces[i];
+	qsort(pieces, count, sizeof(*pieces), piece_by_address);
+	*ret_pieces = pieces;
 	*ret_count = count;
 	return 0;
 }

@@ -19,6 +19,7 @@ struct vs_cuda_piece {
 	uint64_t address, size;
 	enum vramshim_memory memory;
 	uint8_t owner;
+	uint32_t stack;
 };
 
 struct vs_cuda { /* of one device; all zero to begin with */
@@ -36,5 +37,9 @@ int vs_cuda_event(struct vs_cuda *cuda, const struct vramshim_event *event, uint
 
 /* PyTorch's ranges, ascending; memory for free(3), NULL with count 0 if there are none. -ENOMEM. */
 int vs_cuda_ranges(const struct vs_cuda *cuda, struct vs_range **ret_ranges, size_t *ret_count);
+
+/* What is on the card and asked for by name: linear memory, arrays, physical memory, what is in use of pools.
+ * Ascending; memory for free(3), NULL with count 0 if there is none. -ENOMEM. */
+int vs_cuda_pieces(const struct vs_cuda *cuda, struct vs_cuda_piece **ret_pieces, size_t *ret_count);
 
 #endif

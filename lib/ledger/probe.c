@@ -10,6 +10,7 @@
 void vs_probe_release(struct vs_probe *probe)
 {
 	free(probe->segments);
+	free(probe->pieces);
 	free(probe->extents);
 	free(probe->blocks);
 	free(probe->stacks);
@@ -21,6 +22,8 @@ int vs_probe_pass(struct vs_probe *probe, uint64_t next_sequence, const struct v
 	if (probe->taken || !probe->sequence || next_sequence <= probe->sequence)
 		return 0;
 	probe->taken = true;
+	if (probe->want_blocks && vs_cuda_pieces(cuda, &probe->pieces, &probe->piece_count))
+		return -ENOMEM;
 	return vs_cuda_ranges(cuda, &probe->segments, &probe->segment_count);
 }
 

@@ -17,6 +17,8 @@ struct vs_probe { /* all zero but the first two to begin with */
 
 	struct vs_range *segments; /* taken when the stream gets there */
 	size_t segment_count;
+	struct vs_cuda_piece *pieces; /* likewise, where blocks are wanted */
+	size_t piece_count;
 	bool taken;
 	struct vs_extent *extents;
 	size_t extent_count, extent_capacity;

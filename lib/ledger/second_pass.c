@@ -14,7 +14,9 @@ static uint64_t asked_instant(const struct vs_counter *counter, const struct vs_
 {
 	switch (options->blocks_at) {
 	case VS_BLOCKS_PEAK:
-		return counter->peak.sequence;
+		/* Without PyTorch it is when the card was fullest. */
+		return counter->peak.sequence ? counter->peak.sequence
+		                              : vs_accounts_shown(&counter->accounts)->sample.sequence;
 	case VS_BLOCKS_END:
 		return counter->now.sequence;
 	case VS_BLOCKS_OOM:

@@ -17,6 +17,7 @@ void vs_summary_free(struct vs_summary *summary)
 		free((void *)device->ooms);
 		free((void *)device->stacks);
 		free((void *)device->blocks);
+		free((void *)device->cuda_blocks);
 	}
 	free((void *)summary->devices);
 	free(summary);

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <vramshim/events.h>
 
 enum { VS_SAMPLES_MAX = 256 };
 
@@ -98,6 +99,14 @@ struct vs_oom_event {
 	bool caught; /* the job went on and allocated again */
 };
 
+/* An allocation of CUDA's own, as the library asked for it. */
+struct vs_cuda_block {
+	uint64_t address, size; /* of physical memory and arrays the address is a handle */
+	enum vramshim_memory memory;
+	char library[48]; /* as in vs_library_bytes */
+	uint32_t stack;
+};
+
 struct vs_stack_bytes {
 	uint32_t stack;
 	enum vs_tag tag;
@@ -131,6 +140,8 @@ struct vs_device_summary {
 	size_t stack_count;
 	const struct vs_block *blocks; /* live at the asked instant, ascending by address; empty unless asked for */
 	size_t block_count;
+	const struct vs_cuda_block *cuda_blocks; /* likewise, by address: all libraries', PyTorch's allocator's too */
+	size_t cuda_block_count;
 };
 
 /* How much the stacks of PyTorch's events can tell, each counted once. */

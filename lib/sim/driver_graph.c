@@ -134,6 +134,8 @@ VS_API int cuGraphAddNode_v2(void **node, struct vs_graph *graph, const void *de
 		return cuGraphAddMemAllocNode(node, graph, dependencies, count, &params->allocation);
 	case VS_NODE_FREE:
 		return cuGraphAddMemFreeNode(node, graph, dependencies, count, *(uint64_t *)&params->allocation);
+	case VS_NODE_HOST: /* its function would have to be called at each launch */
+		break;
 	}
 	return vs_unsupported(&said, __func__, CU_NOT_SUPPORTED);
 }

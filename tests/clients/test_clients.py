@@ -2,6 +2,9 @@
 """Little CUDA programs without PyTorch, each with its own account of what it asked for, recorded on a simulated card:
 they run as without us, and trace and report have the same bytes. test_clients.py BUILD"""
 
+import collections
+import csv
+import io
 import json
 import pathlib
 import re
@@ -88,9 +91,28 @@ class Clients(unittest.TestCase):
         self.assertEqual([row[0] for row in table], expected)
         self.assertEqual(table[-1][2], "100.0")
         self.assertLess(max(map(len, text.splitlines())), 121)
-        blocks = self.vramreport("blocks", "--at", "fullest", "--csv")
-        self.assertEqual(blocks, "process,device,address,size,tag,detail,phase,step,stack\n")
-        self.assertIn("not PyTorch's", self.vramreport("blocks", "--at", "fullest"))
+
+    def check_blocks(self, by_library, kinds):
+        """Block by block, what the libraries' lines say; `peak` is when the card was fullest."""
+        lines = self.vramreport("blocks", "--csv")
+        self.assertEqual(lines, self.vramreport("blocks", "--at", "fullest", "--csv"))
+        rows = list(csv.DictReader(io.StringIO(lines)))
+        found = collections.Counter()
+        for row in rows:
+            found[row["tag"]] += int(row["size"])
+        self.assertEqual(found, by_library)
+        self.assertEqual({row["detail"] for row in rows}, kinds)
+        self.assertEqual({(row["phase"], row["step"]) for row in rows}, {("", "")})
+        (process,) = json.loads(self.vramreport("blocks", "--json"))["processes"]
+        (device,) = process["devices"]
+        names = ("address", "size", "tag", "detail", "stack")
+        self.assertEqual([[str(block[name]) for name in names] for block in device["blocks"]],
+                         [[row[name] for name in names] for row in rows])
+        text = self.vramreport("blocks", "--all")
+        self.assertRegex(text, rf"\Apid \d+, GPU 0, at peak: {len(rows)} allocations of CUDA's, ")
+        self.assertEqual(len(text.splitlines()), len(rows) + 2)
+        for word in PYTORCH_ONLY:
+            self.assertNotIn(word, text)
 
     def test_linked_to_the_runtime(self):
         marks = self.follow("stencil", status=3)
@@ -103,6 +125,7 @@ class Clients(unittest.TestCase):
         self.assertEqual(over, {"device": 4, "used": over["used"]})
         outside = self.check_report(fullest, {"stencil": fullest["device"] + fullest["array"]})
         self.assertEqual(outside["context_bytes"], over["used"] - PAGE)
+        self.check_blocks(outside["by_library"], {"device", "array"})
         self.check_text("stencil", ["stencil"])
 
     def test_driver_by_name(self):
@@ -117,6 +140,7 @@ class Clients(unittest.TestCase):
         fullest = by_name["fullest"]
         outside = self.check_report(fullest, {"modules": fullest["device"] + fullest["physical"]})
         self.assertEqual(outside["context_bytes"], context)
+        self.check_blocks(outside["by_library"], {"device", "physical"})
         self.check_text("modules", ["modules"])
 
     def test_pools_and_graphs(self):
@@ -136,6 +160,7 @@ class Clients(unittest.TestCase):
         outside = self.check_report(fullest, {"pools": in_use})
         self.assertEqual(outside["rounding_bytes"], fullest["used"] - context - in_use)
         self.assertEqual(outside["pools_idle_bytes"], fullest["held"] - fullest["pool"])
+        self.check_blocks(outside["by_library"], {"device", "pool", "graphs"})
         self.check_text("pools", ["pools"], ["memory pools, idle"])
 
     def test_private_runtime(self):
@@ -149,6 +174,7 @@ class Clients(unittest.TestCase):
         self.assertEqual(own, 8 * 24000000 + 4096)
         outside = self.check_report(fullest, {"communicator": theirs, "ring": own})
         self.assertEqual(over["used"], outside["context_bytes"] + PAGE)
+        self.check_blocks(outside["by_library"], {"device", "physical"})
         self.check_text("ring", ["ring", "communicator"])
 
     def test_killed_at_work(self):

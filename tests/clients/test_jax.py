@@ -57,6 +57,9 @@ class Jax(unittest.TestCase):
         sum_of_lines = CONTEXT + sum(outside["by_library"].values()) + outside["rounding_bytes"]
         self.assertEqual(outside["used_bytes"], sum_of_lines)
         self.assertEqual(set(outside["by_library"]), {"xla_cuda_plugin"})
+        blocks = [line.split(",") for line in self.vramreport("blocks", "--csv").splitlines()[1:]]
+        self.assertEqual(sum(int(block[3]) for block in blocks), sum(outside["by_library"].values()))
+        self.assertEqual({block[4] for block in blocks}, {"xla_cuda_plugin"})
         return said, outside, lines
 
     def check_text(self):

@@ -24,7 +24,8 @@ static const char help[] =
     "Usage: vramreport blocks [OPTION]... RUN\n"
     "\n"
     "The blocks of PyTorch's allocator that are alive at one instant. Their sizes add up to\n"
-    "the allocated bytes of that instant.\n"
+    "the allocated bytes of that instant. Of a program without PyTorch: what it has from\n"
+    "CUDA, with the library that asked as tag and the kind of memory as detail.\n"
     "\n"
     "      --at INSTANT  peak (default), end, oom, or the name of a mark\n"
     "      --cut         tag them by what was known then, as if the trace ended there\n"
@@ -56,6 +57,13 @@ static void csv_block(const struct vs_summary *summary, const struct vs_block *b
 	printf(",%" PRIu32 ",%" PRIu32 "\n", block->step, block->stack);
 }
 
+static void csv_cuda_block(const struct vs_summary *summary, int device, const struct vs_cuda_block *block)
+{
+	printf("%" PRIu32 ",%d,0x%" PRIx64 ",%" PRIu64 ",", summary->pid, device, block->address, block->size);
+	vs_csv_field(stdout, block->library);
+	printf(",%s,,,%" PRIu32 "\n", vs_memory_name(block->memory), block->stack);
+}
+
 static void csv(const struct vs_subjects *subjects)
 {
 	puts("process,device,address,size,tag,detail,phase,step,stack");
@@ -64,6 +72,11 @@ static void csv(const struct vs_subjects *subjects)
 		for (size_t j = 0; j < summary->device_count; j++) {
 			for (size_t k = 0; k < summary->devices[j].block_count; k++)
 				csv_block(summary, &summary->devices[j].blocks[k]);
+			if (vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
+				continue;
+			for (size_t k = 0; k < summary->devices[j].cuda_block_count; k++)
+				csv_cuda_block(summary, summary->devices[j].index,
+				               &summary->devices[j].cuda_blocks[k]);
 		}
 	}
 }
@@ -80,6 +93,22 @@ static void json_block(struct vs_json *json, const struct vs_block *block)
 	vs_json_string(json, "detail", vs_detail_name(block->detail));
 	vs_json_string(json, "phase", vs_phase_name(block->phase));
 	vs_json_unsigned(json, "step", block->step);
+	vs_json_unsigned(json, "stack", block->stack);
+	vs_json_end(json);
+}
+
+static void json_cuda_block(struct vs_json *json, const struct vs_cuda_block *block)
+{
+	char address[24];
+
+	snprintf(address, sizeof(address), "0x%" PRIx64, block->address);
+	vs_json_object_line(json, NULL);
+	vs_json_string(json, "address", address);
+	vs_json_unsigned(json, "size", block->size);
+	vs_json_string(json, "tag", block->library);
+	vs_json_string(json, "detail", vs_memory_name(block->memory));
+	vs_json_null(json, "phase");
+	vs_json_null(json, "step");
 	vs_json_unsigned(json, "stack", block->stack);
 	vs_json_end(json);
 }
@@ -107,6 +136,9 @@ static void json(const struct vs_subjects *subjects, const char *at)
 			vs_json_array(&json, "blocks");
 			for (size_t k = 0; k < summary->devices[j].block_count; k++)
 				json_block(&json, &summary->devices[j].blocks[k]);
+			bool plain = !vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]);
+			for (size_t k = 0; plain && k < summary->devices[j].cuda_block_count; k++)
+				json_cuda_block(&json, &summary->devices[j].cuda_blocks[k]);
 			vs_json_end(&json);
 			vs_json_end(&json);
 		}
@@ -165,6 +197,55 @@ static void text_device(const struct vs_screen *screen, const struct vs_summary 
 	free(order);
 }
 
+static int larger_cuda_first(const void *a, const void *b)
+{
+	const struct vs_cuda_block *left = *(const struct vs_cuda_block *const *)a;
+	const struct vs_cuda_block *right = *(const struct vs_cuda_block *const *)b;
+
+	if (left->size != right->size)
+		return left->size > right->size ? -1 : 1;
+	return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* Without PyTorch: what CUDA gave out. */
+static void text_cuda(const struct vs_screen *screen, const struct vs_summary *summary,
+                      const struct vs_device_summary *device, const struct command_line *line)
+{
+	static const enum vs_column kinds[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_LEFT};
+	const struct vs_cuda_block **order = calloc(device->cuda_block_count + 1, sizeof(*order));
+	struct vs_table *table = vs_table_new("size,asked by,memory,stack,address", kinds);
+	char size[VS_SIZE_MAX], count[VS_SIZE_MAX], who[VS_WHO_MAX];
+	uint64_t sum = 0, hidden = 0;
+
+	for (size_t i = 0; order && i < device->cuda_block_count; i++) {
+		order[i] = &device->cuda_blocks[i];
+		sum += device->cuda_blocks[i].size;
+	}
+	printf("%s%s, GPU %d, at %s: %s allocation%s of CUDA's, %s%s\n", vs_screen_style(screen, VS_BOLD),
+	       vs_who(summary, who), device->index, line->at, vs_count_format(device->cuda_block_count, count),
+	       device->cuda_block_count == 1 ? "" : "s", vs_size_format(sum, size),
+	       vs_screen_style(screen, VS_PLAIN));
+	if (order)
+		qsort(order, device->cuda_block_count, sizeof(*order), larger_cuda_first);
+	size_t shown = line->all || device->cuda_block_count < ROWS ? device->cuda_block_count : ROWS;
+	for (size_t i = 0; order && i < device->cuda_block_count; i++) {
+		if (i >= shown) {
+			hidden += order[i]->size;
+			continue;
+		}
+		vs_table_cell(table, vs_size_format(order[i]->size, size));
+		vs_table_cell(table, order[i]->library);
+		vs_table_cell(table, vs_memory_name(order[i]->memory));
+		vs_table_cellf(table, "%" PRIu32, order[i]->stack);
+		vs_table_cellf(table, "0x%" PRIx64, order[i]->address);
+	}
+	vs_table_print(table, screen, 2);
+	if (shown < device->cuda_block_count)
+		printf("  and %zu smaller ones, %s (--all or --csv for all)\n", device->cuda_block_count - shown,
+		       vs_size_format(hidden, size));
+	free(order);
+}
+
 static void text(const struct vs_subjects *subjects, const struct command_line *line)
 {
 	struct vs_screen screen = vs_screen_on(stdout);
@@ -172,12 +253,10 @@ static void text(const struct vs_subjects *subjects, const struct command_line *
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		for (size_t j = 0; j < summary->device_count; j++) {
-			text_device(&screen, summary, &summary->devices[j], line);
-			if (!vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
-				vs_screen_text(
-				    &screen, 2,
-				    "  What this program has on the card is not PyTorch's: vramreport report "
-				    "accounts for it.");
+			if (vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
+				text_device(&screen, summary, &summary->devices[j], line);
+			else
+				text_cuda(&screen, summary, &summary->devices[j], line);
 		}
 	}
 }

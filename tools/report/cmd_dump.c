@@ -12,6 +12,7 @@
 #include "command.h"
 #include "common/json.h"
 #include "run.h"
+#include "subject.h"
 
 static const char help[] = "Usage: vramreport dump [--json] RUN\n"
                            "\n"
@@ -36,21 +37,6 @@ static const char *event_name(enum vramshim_event_type type)
 	};
 
 	return type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type] : "unknown";
-}
-
-static const char *memory_name(enum vramshim_memory memory)
-{
-	static const char *const names[] = {
-	    [VRAMSHIM_MEMORY_DEVICE] = "device",   [VRAMSHIM_MEMORY_MANAGED] = "managed",
-	    [VRAMSHIM_MEMORY_PINNED] = "pinned",   [VRAMSHIM_MEMORY_ARRAY] = "array",
-	    [VRAMSHIM_MEMORY_POOL] = "pool",       [VRAMSHIM_MEMORY_PHYSICAL] = "physical",
-	    [VRAMSHIM_MEMORY_MAPPED] = "mapped",   [VRAMSHIM_MEMORY_RESERVED] = "reserved",
-	    [VRAMSHIM_MEMORY_FOREIGN] = "foreign", [VRAMSHIM_MEMORY_HELD] = "held",
-	    [VRAMSHIM_MEMORY_CONTEXT] = "context", [VRAMSHIM_MEMORY_CODE] = "code",
-	    [VRAMSHIM_MEMORY_GRAPHS] = "graphs",
-	};
-
-	return memory < sizeof(names) / sizeof(names[0]) && names[memory] ? names[memory] : "unknown";
 }
 
 static bool is_cuda(const struct vramshim_event *event)
@@ -168,7 +154,7 @@ static void text_event(const struct vramshim_trace *trace, const struct vramshim
 	printf("event %" PRIu64 " %+.9f thread %" PRIu32 " %s", event->sequence, seconds, event->thread,
 	       event_name(event->type));
 	if (is_cuda(event))
-		printf(" %s", memory_name(event->memory));
+		printf(" %s", vs_memory_name(event->memory));
 	if (event->name) {
 		const char *name = vramshim_trace_string(trace, event->name);
 		putchar(' ');
@@ -275,7 +261,7 @@ static void json_event(struct vs_json *json, const struct vramshim_trace *trace,
 	vs_json_unsigned(json, "thread", event->thread);
 	vs_json_string(json, "type", event_name(event->type));
 	if (is_cuda(event))
-		vs_json_string(json, "memory", memory_name(event->memory));
+		vs_json_string(json, "memory", vs_memory_name(event->memory));
 	if (event->name)
 		vs_json_string(json, "name", vramshim_trace_string(trace, event->name));
 	if (event->type != VRAMSHIM_MARK && event->type != VRAMSHIM_EXIT) {

@@ -223,15 +223,16 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 	static const struct {
 		enum vs_oom_number number;
 		const char *name, *meaning;
+		const char *plain; /* its name where there is no PyTorch, if another */
 	} rows[] = {
 	    {VS_OOM_REQUEST, "asked for", "of the driver: a segment, 20 MiB for a tensor of 1 to 10 MiB"},
 	    {VS_OOM_TOTAL, "card", ""},
 	    {VS_OOM_LIMIT, "limit", "of this process or its pool"},
 	    {VS_OOM_FREE, "free", "on the card, caches given back"},
-	    {VS_OOM_ALLOCATED, "allocated", "live tensors"},
+	    {VS_OOM_ALLOCATED, "allocated", "live tensors", "this process holds"},
 	    {VS_OOM_UNALLOCATED, "unallocated", "reserved by the allocator, free for tensors that fit its pieces"},
 	    {VS_OOM_PRIVATE, "private pools", "free, but for CUDA graphs alone"},
-	    {VS_OOM_OUTSIDE, "outside PyTorch", "context, NCCL, libraries, what is not named"},
+	    {VS_OOM_OUTSIDE, "outside PyTorch", "context, NCCL, libraries, what is not named", "CUDA context, rest"},
 	    {VS_OOM_OTHERS, "other processes", "named, or else: used and not known to be this one's"},
 	    {VS_OOM_SHORTFALL, "shortfall", "asked for - free - unallocated"},
 	};
@@ -251,7 +252,7 @@ void vs_oom_print_numbers(const struct vs_screen *screen, const struct vs_oom_ca
 		if (!vs_oom_knows(&c->oom, rows[i].number) ||
 		    (rows[i].number == VS_OOM_UNALLOCATED && c->oom.source == VS_OOM_PLAIN))
 			continue;
-		vs_table_cell(table, rows[i].name);
+		vs_table_cell(table, c->oom.source == VS_OOM_PLAIN && rows[i].plain ? rows[i].plain : rows[i].name);
 		vs_table_cell(table, size_of(c, rows[i].number, size));
 		vs_table_cell(table, plain ? "" : rows[i].meaning);
 	}

@@ -155,3 +155,18 @@ void vs_json_pid(struct vs_json *json, const struct vs_summary *summary)
 	else
 		vs_json_unsigned(json, "pid", summary->pid);
 }
+
+const char *vs_memory_name(enum vramshim_memory memory)
+{
+	static const char *const names[] = {
+	    [VRAMSHIM_MEMORY_DEVICE] = "device",   [VRAMSHIM_MEMORY_MANAGED] = "managed",
+	    [VRAMSHIM_MEMORY_PINNED] = "pinned",   [VRAMSHIM_MEMORY_ARRAY] = "array",
+	    [VRAMSHIM_MEMORY_POOL] = "pool",       [VRAMSHIM_MEMORY_PHYSICAL] = "physical",
+	    [VRAMSHIM_MEMORY_MAPPED] = "mapped",   [VRAMSHIM_MEMORY_RESERVED] = "reserved",
+	    [VRAMSHIM_MEMORY_FOREIGN] = "foreign", [VRAMSHIM_MEMORY_HELD] = "held",
+	    [VRAMSHIM_MEMORY_CONTEXT] = "context", [VRAMSHIM_MEMORY_CODE] = "code",
+	    [VRAMSHIM_MEMORY_GRAPHS] = "graphs",
+	};
+
+	return memory < sizeof(names) / sizeof(names[0]) && names[memory] ? names[memory] : "unknown";
+}

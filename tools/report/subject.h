@@ -43,4 +43,7 @@ void vs_json_pid(struct vs_json *json, const struct vs_summary *summary);
 /* "clean", "killed", "oom", "running". */
 const char *vs_exit_name(enum vs_exit exit);
 
+/* "device", "physical", "pool", ... */
+const char *vs_memory_name(enum vramshim_memory memory);
+
 #endif
