@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+#include <base/clock.h>
 #include <base/error.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <trace/writer_state.h>
 #include <unistd.h>
 
 #define DEFAULT_MAX_SIZE (UINT64_C(1) << 30)
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static uint32_t *alive_page(void)
 {
@@ -44,6 +36,7 @@ int vs_writer_open(const char *path, uint64_t max_size, struct vs_writer **ret_w
 	r = vs_file_create(&writer->file, path, max_size ? max_size : DEFAULT_MAX_SIZE);
 	if (r < 0)
 		return r;
+	vs_clock_prepare();
 	writer->alive = alive;
 	pthread_mutex_init(&writer->lock, NULL);
 	writer->arena = arena;
@@ -65,7 +58,7 @@ void vs_writer_finish(struct vs_writer *writer)
 		return;
 	header = writer->file.header;
 	header->exit_thread = (uint32_t)syscall(SYS_gettid);
-	header->exit_time_ns = now_ns();
+	header->exit_time_ns = vs_clock_exact();
 	/* First stop the others, then take a sequence: what they append meanwhile sorts after it, and the reader
 	 * stops here. */
 	__atomic_fetch_or(&header->flags, VS_HEADER_FINISHED, __ATOMIC_SEQ_CST);
@@ -161,7 +154,7 @@ static bool next_chunk(struct vs_log *log)
 	if (!mapped)
 		return false;
 	chunk.base_sequence = __atomic_load_n(&header->sequence, __ATOMIC_RELAXED);
-	chunk.base_time = now_ns() >> VS_TIME_SHIFT;
+	chunk.base_time = vs_clock_now(&log->clock) >> VS_TIME_SHIFT;
 	vs_chunk_begin((struct vs_chunk_header *)mapped, &chunk, index, log->chunk);
 	vs_codec_reset(&log->codec, &chunk);
 	log->chunk = (struct vs_chunk_header *)mapped;
@@ -199,7 +192,7 @@ void vs_log_append(struct vs_log *log, const struct vramshim_event *event)
 		write_thread(log);
 	stamped = *event;
 	stamped.sequence = __atomic_add_fetch(&header->sequence, 1, __ATOMIC_RELAXED);
-	stamped.time_ns = now_ns();
+	stamped.time_ns = vs_clock_now(&log->clock);
 	end = vs_codec_encode(&log->codec, &stamped, log->at, &tag);
 	vs_commit(log->at, tag);
 	log->at = end;

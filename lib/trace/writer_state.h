@@ -6,6 +6,7 @@
 #define VS_TRACE_WRITER_STATE_H
 
 #include <base/arena.h>
+#include <base/clock.h>
 #include <trace/codec.h>
 #include <trace/file.h>
 #include <trace/writer.h>
@@ -40,6 +41,7 @@ struct vs_log {
 	struct vs_chunk_header *chunk; /* NULL before the first event */
 	uint8_t *at, *end;
 	uint32_t thread;
+	struct vs_clock clock;
 	struct vs_codec codec;
 };
 

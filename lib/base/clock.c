@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include <base/clock.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+
+static atomic_bool counter_is_even;
+
+/* AMD64 Architecture Programmer's Manual, volume 3, CPUID Fn8000_0007_EDX; Intel says the same. */
+#define LEAF_POWER    0x80000007
+#define INVARIANT_TSC (1u << 8)
+#define NS_A_SECOND   UINT64_C(1000000000)
+/* A look that takes longer was interrupted in its middle: it does not say which tick is which instant. */
+#define LOOK_TICKS 2048
+/* No processor's counter is slower than 100 MHz or faster than 10 GHz. */
+#define SLOWEST (UINT64_C(10) << 32)
+#define FASTEST ((UINT64_C(1) << 32) / 10)
+#endif
+
+uint64_t vs_clock_exact(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+void vs_clock_prepare(void)
+{
+#if defined(__x86_64__)
+	unsigned int a, b, c, d = 0;
+	int mode = PR_TSC_ENABLE;
+
+	/* Relaxed: whoever does not know yet asks the clock itself. */
+	if (prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_ENABLE && __get_cpuid(LEAF_POWER, &a, &b, &c, &d))
+		atomic_store_explicit(&counter_is_even, d & INVARIANT_TSC, memory_order_relaxed);
+#endif
+}
+
+uint64_t vs_clock_look(struct vs_clock *clock)
+{
+#if defined(__x86_64__)
+	uint64_t ticks, now, passed, passed_ns, rate = 0;
+
+	if (!atomic_load_explicit(&counter_is_even, memory_order_relaxed))
+		return vs_clock_exact();
+	ticks = __builtin_ia32_rdtsc();
+	now = vs_clock_exact();
+	passed = ticks - clock->ticks;
+	passed_ns = now - clock->ns;
+	if (passed < VS_CLOCK_WINDOW || __builtin_ia32_rdtsc() - ticks > LOOK_TICKS)
+		return now;
+	/* Of long ago says little about now. */
+	if (passed_ns < NS_A_SECOND) {
+		rate = (passed_ns << 32) / passed;
+		if (rate > SLOWEST || rate < FASTEST)
+			rate = 0;
+	}
+	clock->ticks = ticks;
+	clock->ns = now;
+	clock->rate = rate;
+	return now;
+#else
+	(void)clock;
+	return vs_clock_exact();
+#endif
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * CLOCK_MONOTONIC for those who ask all the time: between two looks at it the processor's time stamp counter is asked
+ * instead, which takes less than half as long.
+ *
+ * The counter is never trusted for more than an instant: how fast it runs is measured from look to look, and a look
+ * is VS_CLOCK_WINDOW ticks away at the most. So the time is right to a microsecond or two, also while the clock is
+ * being slewed, and where a virtual machine moves to another processor it is so again after the next look. It may
+ * step back by as much: whoever needs that it does not takes the larger of two.
+ */
+#ifndef VS_BASE_CLOCK_H
+#define VS_BASE_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* 0.2 to 1 ms: the clock runs at most 500 ppm faster or slower than before (MAX_TICKADJ of the kernel's NTP), half a
+ * microsecond in that time. */
+#define VS_CLOCK_WINDOW (UINT64_C(1) << 20)
+
+/* One thread's; zero-initialise. */
+struct vs_clock {
+	uint64_t ticks, ns; /* the last look */
+	uint64_t rate;      /* ns a tick << 32; 0: not known */
+};
+
+/* Whether the counter runs evenly, and may be read. Once, before the first time is asked. */
+void vs_clock_prepare(void);
+/* A look at CLOCK_MONOTONIC itself, ns. */
+uint64_t vs_clock_exact(void);
+uint64_t vs_clock_look(struct vs_clock *clock);
+
+/* The time, ns. */
+static inline uint64_t vs_clock_now(struct vs_clock *clock)
+{
+#if defined(__x86_64__)
+	if (clock->rate) {
+		uint64_t passed = __builtin_ia32_rdtsc() - clock->ticks;
+
+		/* Before the last look is far away as well. */
+		if (passed < VS_CLOCK_WINDOW)
+			return clock->ns + (passed * clock->rate >> 32);
+	}
+#endif
+	return vs_clock_look(clock);
+}
+
+#endif
