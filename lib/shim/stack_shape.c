@@ -35,12 +35,30 @@ struct vs_shape *vs_shape_of(struct vs_shapes *shapes, uint32_t id)
 	return at ? atomic_load_explicit(at, memory_order_acquire) : NULL;
 }
 
-/* Words from the slot before. */
-static uint64_t step(const struct vs_native *native, uint32_t entry, uint64_t record)
-{
-	uint64_t before = entry + 1 < native->depth ? native->sps[entry + 1] - 8 : record;
+/* A row of words under way. */
+struct row {
+	uint64_t *words;
+	uint16_t *places;
+	uint32_t count;
+};
 
-	return (native->sps[entry] - 8 - before) / 8;
+static void put(struct row *row, uint64_t word, uint64_t place)
+{
+	row->words[row->count] = word;
+	row->places[row->count++] = (uint16_t)(place / sizeof(uint64_t));
+}
+
+static uint32_t filled_up(uint32_t count)
+{
+	return (count + VS_SHAPE_TURN - 1) / VS_SHAPE_TURN * VS_SHAPE_TURN;
+}
+
+static void fill_up(struct row *row)
+{
+	uint32_t last = row->count - 1;
+
+	while (row->count % VS_SHAPE_TURN)
+		put(row, row->words[last], row->places[last] * sizeof(uint64_t));
 }
 
 struct vs_shape *vs_shape_add(struct vs_shapes *shapes, const struct vs_native *native, uint64_t record, uint32_t id,
@@ -49,18 +67,17 @@ struct vs_shape *vs_shape_add(struct vs_shapes *shapes, const struct vs_native *
 	_Atomic(struct vs_shape *) *latest = place(shapes, id);
 	struct vs_shape *before = latest ? atomic_load_explicit(latest, memory_order_acquire) : NULL, *shape;
 	uint32_t variants = before ? before->variants : 0, count = native->depth, saved_count = native->saved_count;
-	uint32_t innermost = count - 1;
+	uint32_t innermost = count - 1, words;
 	uint8_t *memory = mapped(&shapes->memory, VS_SHAPES_SIZE);
-	struct vs_shape_saved *saved;
+	struct row row;
 	uint64_t size, at;
 
-	if (!latest || !count || !memory || !id || variants == VS_SHAPE_VARIANTS)
+	if (!latest || !count || !memory || !id || variants == VS_SHAPE_VARIANTS ||
+	    (native->sps[0] - record) / sizeof(uint64_t) > UINT16_MAX)
 		return NULL;
-	for (uint32_t i = 0; i < count; i++)
-		if (native->pcs[i] >> (64 - VS_SHAPE_STEP_BITS) || step(native, i, record) >> VS_SHAPE_STEP_BITS)
-			return NULL;
 	saved_count += native->rbp_matters[innermost] ? 1 : 0;
-	size = sizeof(*shape) + count * sizeof(*shape->frames) + saved_count * sizeof(*saved);
+	words = filled_up(count) + filled_up(saved_count);
+	size = sizeof(*shape) + words * (sizeof(*row.words) + sizeof(*row.places));
 	if (atomic_load_explicit(&shapes->used, memory_order_relaxed) + size > VS_SHAPES_SIZE)
 		return NULL;
 	at = atomic_fetch_add_explicit(&shapes->used, size, memory_order_relaxed);
@@ -70,17 +87,18 @@ struct vs_shape *vs_shape_add(struct vs_shapes *shapes, const struct vs_native *
 	*shape = (struct vs_shape){.id = id,
 	                           .variants = variants + 1,
 	                           .python = python,
-	                           .count = count,
-	                           .saved_count = saved_count,
-	                           .span = native->sps[0] - record};
-	saved = (struct vs_shape_saved *)(shape->frames + count);
-	for (uint32_t i = 0; i < count; i++)
-		shape->frames[i] =
-		    native->pcs[innermost - i] << VS_SHAPE_STEP_BITS | step(native, innermost - i, record);
+	                           .returns = (uint16_t)filled_up(count),
+	                           .saved = (uint16_t)filled_up(saved_count),
+	                           .span = (uint32_t)(native->sps[0] - record)};
+	row = (struct row){shape->words, (uint16_t *)(shape->words + words), 0};
+	for (uint32_t i = count; i-- > 0;)
+		put(&row, native->pcs[i], native->sps[i] - 8 - record);
+	fill_up(&row);
 	for (uint32_t i = 0; i < native->saved_count; i++)
-		saved[i] = (struct vs_shape_saved){native->saved[i].slot - record, native->saved[i].value - record};
+		put(&row, native->saved[i].value - record, native->saved[i].slot - record);
 	if (native->rbp_matters[innermost])
-		saved[saved_count - 1] = (struct vs_shape_saved){0, native->bps[innermost] - record};
+		put(&row, native->bps[innermost] - record, 0);
+	fill_up(&row);
 	/* Release: whoever finds it finds it whole. */
 	atomic_store_explicit(latest, shape, memory_order_release);
 	return shape;

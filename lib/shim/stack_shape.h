@@ -14,7 +14,7 @@
 
 #include "shim/native_stack.h"
 
-/* Memory for the shapes of a process: a stack of 60 frames takes 550 bytes. Later stacks go without. */
+/* Memory for the shapes of a process: a stack of 60 frames takes 700 bytes. Later stacks go without. */
 #define VS_SHAPES_SIZE (UINT64_C(16) << 20)
 /* The most shapes of one stack: frames of varying size (alloca), or other ways through this library. */
 #define VS_SHAPE_VARIANTS 4
@@ -23,18 +23,17 @@ struct vs_shape {
 	uint32_t id;            /* of the whole stack */
 	uint32_t variants;      /* made of this stack, this one included */
 	struct vs_chain python; /* what belongs to it */
-	uint32_t count, saved_count;
-	uint64_t span; /* bytes from the innermost frame's record to the end of the outermost slot */
-	/* `count` return addresses, innermost first: the address in the upper 48 bits, below it the distance of its
-	 * slot from the one before (from the record), in words. Then `saved_count` of struct vs_shape_saved. */
-	uint64_t frames[];
+	/* Of `words`: return addresses, innermost first, then saved rbps. Both are filled up to a multiple of
+	 * VS_SHAPE_TURN by repeating the last one. */
+	uint16_t returns, saved;
+	uint32_t span; /* bytes from the innermost frame's record to the end of the outermost slot */
+	/* What is to be there: an address; a saved rbp as its distance from the record. Then `returns` + `saved`
+	 * uint16_t: where, in words from the record. */
+	uint64_t words[];
 };
 
-#define VS_SHAPE_STEP_BITS 16
-
-struct vs_shape_saved {
-	uint64_t slot, value; /* distances */
-};
+/* As many are compared before a branch. */
+#define VS_SHAPE_TURN 8
 
 /* The shapes of a process. Any thread adds, none waits. */
 struct vs_shapes {
@@ -43,26 +42,33 @@ struct vs_shapes {
 	_Atomic(void *) by_id; /* the latest of each stack */
 };
 
+static inline __attribute__((always_inline)) bool vs_shape_words_fit(const uint64_t *words, const uint16_t *places,
+                                                                     uint32_t count, const uint64_t *stack,
+                                                                     uint64_t base)
+{
+	for (const uint64_t *end = words + count; words != end; words += VS_SHAPE_TURN, places += VS_SHAPE_TURN) {
+		uint64_t changed = 0;
+
+		/* Unrolled: nothing depends on what came before, so that the loads are all under way at once. */
+#pragma GCC unroll 8
+		for (int i = 0; i < VS_SHAPE_TURN; i++)
+			changed |= (stack[places[i]] - base) ^ words[i];
+		if (changed)
+			return false;
+	}
+	return true;
+}
+
 /* Whether this is the stack of the function whose frame record (saved rbp, return address) is at `record`, which lies
  * on a stack that may be read up to `high`. */
 static inline bool vs_shape_fits(const struct vs_shape *shape, uint64_t record, uint64_t high)
 {
-	const struct vs_shape_saved *saved = (const void *)(shape->frames + shape->count);
-	const uint64_t *slot = (const uint64_t *)(uintptr_t)record;
+	const uint16_t *places = (const uint16_t *)(shape->words + shape->returns + shape->saved);
+	const uint64_t *stack = (const uint64_t *)(uintptr_t)record;
 
-	if (shape->span > high - record)
-		return false;
-	for (uint32_t i = 0; i < shape->count; i++) {
-		uint64_t frame = shape->frames[i];
-
-		slot += frame & ((1 << VS_SHAPE_STEP_BITS) - 1);
-		if (*slot != frame >> VS_SHAPE_STEP_BITS)
-			return false;
-	}
-	for (uint32_t i = 0; i < shape->saved_count; i++)
-		if (*(const uint64_t *)(uintptr_t)(record + saved[i].slot) - record != saved[i].value)
-			return false;
-	return true;
+	return shape->span <= high - record && vs_shape_words_fit(shape->words, places, shape->returns, stack, 0) &&
+	       vs_shape_words_fit(shape->words + shape->returns, places + shape->returns, shape->saved, stack,
+	                          record);
 }
 
 /* Have it at hand for a comparison to come; accepts NULL. The first lines: the processor sees by itself that it goes
