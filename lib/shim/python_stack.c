@@ -24,6 +24,7 @@ static struct {
 	_Atomic int state;
 	_Atomic(char *) version;
 	struct vs_python_layout layout;
+	unsigned int compiled;       /* what compare() is compiled for */
 	void *(*thread_state)(void); /* PyGILState_GetThisThreadState: a thread-specific value, no lock */
 	int (*finalizing)(void);     /* NULL where the interpreter does not say */
 	const void *code_type, *text_type, *bytes_type;
@@ -129,6 +130,38 @@ static void turn_off(void)
 		vs_say("Python %s is laid out in a way not known here: Python stacks are off", vs_python_version());
 }
 
+/* What compare() reads, in the interpreters whose numbers are put into its code; the others' are looked up. 3.12 and
+ * 3.13 agree. */
+static const struct vs_python_layout compiled[] = {
+    {.position = VS_POSITION_POINTER,
+     .frame_code = 32,
+     .frame_previous = 48,
+     .frame_position = 56,
+     .code_file = 112,
+     .code_first_line = 72},
+    {.position = VS_POSITION_POINTER,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_position = 56,
+     .code_file = 112,
+     .code_first_line = 68},
+};
+#define COMPILED (sizeof(compiled) / sizeof(compiled[0]))
+
+/* Which of them reads the same; COMPILED: none. */
+static unsigned int compiled_as(const struct vs_python_layout *layout)
+{
+	unsigned int i = 0;
+
+	while (i < COMPILED &&
+	       !(compiled[i].position == layout->position && compiled[i].frame_code == layout->frame_code &&
+	         compiled[i].frame_previous == layout->frame_previous &&
+	         compiled[i].frame_position == layout->frame_position && compiled[i].code_file == layout->code_file &&
+	         compiled[i].code_first_line == layout->code_first_line))
+		i++;
+	return i;
+}
+
 /* Newer interpreters say where things are; for the older ones the version does. */
 static int choose_layout(const char *version)
 {
@@ -184,6 +217,7 @@ void vs_python_prepare(void)
 	python.text_type = vs_symbol_find("PyUnicode_Type");
 	python.bytes_type = vs_symbol_find("PyBytes_Type");
 	r = choose_layout(version);
+	python.compiled = compiled_as(&python.layout);
 	if (r < 0 || !python.thread_state || !python.code_type || !python.text_type || !python.bytes_type)
 		turn_off();
 	else
@@ -260,24 +294,30 @@ static inline struct vs_python_code_identity identity(const struct vs_python_lay
 	                                         (uint32_t)load32(code, layout->code_first_line)}};
 }
 
-static inline void read_entry(const struct vs_python_layout *layout, const char *frame, struct vs_python_entry *ret)
+/* What a comparison looks at of a code object. Two of one file and line, at one address and at the same instruction,
+ * would have to be lambdas of one line: their names need not be looked at. Never 0: a file is an object. */
+static inline uint64_t identity_hash(const struct vs_python_layout *layout, const char *code)
 {
-	const char *code;
+	return load64(code, layout->code_file) + (uint32_t)load32(code, layout->code_first_line) * VS_HASH_TURN;
+}
 
-	ret->frame = frame;
-	ret->code = load64(frame, layout->frame_code);
-	ret->position = position(layout, frame);
-	ret->file = 0;
-	code = untag((const char *)(uintptr_t)ret->code);
+static inline struct vs_python_fresh read_frame(const struct vs_python_layout *layout, const char *frame)
+{
+	struct vs_python_fresh read = {.entry = {.frame = frame,
+	                                         .code = load64(frame, layout->frame_code),
+	                                         .position = position(layout, frame)}};
+	const char *code = untag((const char *)(uintptr_t)read.entry.code);
+
 	if (layout->frame_owner && frame[layout->frame_owner] >= FIRST_INTERNAL_OWNER)
-		return;
+		return read;
 	if (code && load_pointer(code, layout->object_type) == python.code_type) {
 		struct vs_python_code_identity of = identity(layout, code);
 
-		ret->file = of.words[1];
-		ret->name = of.words[2];
-		ret->first_line = of.words[3];
+		read.entry.identity = identity_hash(layout, code);
+		read.words[0] = of.words[0] + read.entry.position * VS_HASH_TURN;
+		read.words[1] = of.words[1] + of.words[2] * VS_HASH_TURN + (of.words[3] << 44);
 	}
+	return read;
 }
 
 static inline uint16_t *place_of(struct vs_python *memory, const char *frame)
@@ -285,59 +325,67 @@ static inline uint16_t *place_of(struct vs_python *memory, const char *frame)
 	return &memory->places[((uint64_t)(uintptr_t)frame * VS_HASH_STEP >> 32) % VS_PYTHON_PLACES];
 }
 
-static inline struct vs_chain chain_with(struct vs_chain chain, const struct vs_python_entry *entry)
+static inline struct vs_python_total total_with(struct vs_python_total total, const struct vs_python_fresh *fresh)
 {
-	if (!entry->file)
-		return chain;
-	chain = vs_chain_add(chain, entry->code + entry->position * VS_HASH_TURN);
-	return vs_chain_add(chain, entry->file + entry->name * VS_HASH_TURN + (entry->first_line << 44));
+	if (fresh->entry.identity) {
+		total.chain = vs_chain_add(total.chain, fresh->words[0]);
+		total.chain = vs_chain_add(total.chain, fresh->words[1]);
+		total.count++;
+	}
+	return total;
 }
 
-static inline void remember(struct vs_python *memory, const struct vs_python_entry *entry)
+static inline struct vs_python_total total_of(const struct vs_python *memory, uint32_t depth)
 {
-	uint32_t at = memory->depth++;
-
-	memory->entries[at] = *entry;
-	memory->chains[at] = chain_with(at ? memory->chains[at - 1] : vs_chain_start(2), entry);
-	memory->counts[at] = (uint16_t)((at ? memory->counts[at - 1] : 0) + (entry->file ? 1 : 0));
-	*place_of(memory, entry->frame) = (uint16_t)at;
+	return depth ? memory->totals[depth - 1] : (struct vs_python_total){.chain = vs_chain_start(2)};
 }
 
 /* From `*frame`, which is entry `at` of the last stack, outwards as long as the frames are the same ones; each is
- * read only when the one before has led to it, for the others may be gone. *frame becomes the next one. Returns how
- * many of the outermost entries are as they were, if the end was reached; the first entry not reached otherwise. This
- * is the walk of nearly every stack: what is constant in it is given as a constant, or by value. */
+ * read only when the one before has led to it, for the others may be gone. *frame becomes the next one, *ret_changed
+ * the outermost entry that is not as it was, at + 1 if all are. Returns the outermost entry reached. This is the walk
+ * of nearly every stack. */
 static inline __attribute__((always_inline)) uint32_t compare(const struct vs_python *memory, uint32_t at,
-                                                              const char **frame,
-                                                              const struct vs_python_layout layout,
-                                                              bool position_is_pointer)
+                                                              const struct vs_python_layout *layout,
+                                                              const char **frame, uint32_t *ret_changed)
 {
-	const struct vs_python_entry *entry = &memory->entries[at];
+	const struct vs_python_entry *entry = &memory->entries[at], *changed = entry + 1;
 	const char *here = *frame, *next;
-	uint32_t same = at + 1;
 
-	for (;; entry--) {
-		uint64_t where = position_is_pointer ? load64(here, layout.frame_position)
-		                                     : (uint32_t)load32(here, layout.frame_position);
-		uint64_t changed = (load64(here, layout.frame_code) ^ entry->code) | (where ^ entry->position);
-
-		if (!changed && entry->file) {
-			const char *code = untag((const char *)(uintptr_t)entry->code);
-
-			/* Two of one file and line, at one address and at the same instruction, would have to be
-			 * lambdas of one line: their names need not be looked at. */
-			changed = (load64(code, layout.code_file) ^ entry->file) |
-			          ((uint32_t)load32(code, layout.code_first_line) ^ entry->first_line);
+	for (;;) {
+		/* A branch, never a value that the rest would have to wait for. */
+		if (__builtin_expect((load64(here, layout->frame_code) ^ entry->code) |
+		                         (position(layout, here) ^ entry->position),
+		                     0) ||
+		    (entry->identity &&
+		     __builtin_expect(
+		         entry->identity != identity_hash(layout, untag((const char *)(uintptr_t)entry->code)), 0))) {
+			changed = entry;
+			__asm__("" : "+r"(changed));
 		}
-		if (changed)
-			same = (uint32_t)(entry - memory->entries);
-		next = load_pointer(here, layout.frame_previous);
+		next = load_pointer(here, layout->frame_previous);
 		if (entry == memory->entries || next != entry[-1].frame)
 			break;
-		here = next;
+		entry--;
+		/* The same as `next`, and there without waiting for it. */
+		here = entry->frame;
+		__asm__("" : "+r"(here));
 	}
 	*frame = next;
-	return entry == memory->entries && !next ? same : (uint32_t)(entry - memory->entries);
+	*ret_changed = (uint32_t)(changed - memory->entries);
+	return (uint32_t)(entry - memory->entries);
+}
+
+static inline uint32_t compare_any(const struct vs_python *memory, uint32_t at, const char **frame,
+                                   uint32_t *ret_changed)
+{
+	switch (python.compiled) {
+	case 0:
+		return compare(memory, at, &compiled[0], frame, ret_changed);
+	case 1:
+		return compare(memory, at, &compiled[1], frame, ret_changed);
+	default:
+		return compare(memory, at, &python.layout, frame, ret_changed);
+	}
 }
 
 void vs_python_forget(struct vs_python *memory)
@@ -345,35 +393,56 @@ void vs_python_forget(struct vs_python *memory)
 	memory->depth = 0;
 }
 
-/* False: too deep to be remembered. */
-static bool walk_from(struct vs_python *memory, const struct vs_python_layout *layout, const char *frame)
+static inline struct vs_python_total remember(struct vs_python *memory, uint32_t at, struct vs_python_total total,
+                                              const struct vs_python_fresh *fresh)
 {
-	uint32_t fresh = 0, same = 0;
+	memory->entries[at] = fresh->entry;
+	return memory->totals[at] = total_with(total, fresh);
+}
+
+/* False: too deep to be remembered. */
+static inline bool walk_from(struct vs_python *memory, const struct vs_python_layout *layout, const char *frame,
+                             struct vs_python_total *ret_total)
+{
+	uint32_t fresh = 0, depth = 0;
+	struct vs_python_total total;
 
 	while (frame) {
-		uint32_t at = *place_of(memory, frame);
+		uint32_t at = *place_of(memory, frame), reached, changed;
 
-		if (at < memory->depth && memory->entries[at].frame == frame) {
-			same = layout->position == VS_POSITION_POINTER ? compare(memory, at, &frame, *layout, true)
-			                                               : compare(memory, at, &frame, *layout, false);
-			for (uint32_t i = at + 1; i-- > same;) {
-				if (fresh == VS_PYTHON_ENTRIES)
-					return false;
-				read_entry(layout, memory->entries[i].frame, &memory->fresh[fresh++]);
-			}
-		} else {
+		if (at >= memory->depth || memory->entries[at].frame != frame) {
 			if (fresh == VS_PYTHON_ENTRIES)
 				return false;
-			read_entry(layout, frame, &memory->fresh[fresh++]);
+			memory->fresh[fresh++] = read_frame(layout, frame);
 			frame = load_pointer(frame, layout->frame_previous);
-			same = 0;
+			continue;
+		}
+		reached = compare_any(memory, at, &frame, &changed);
+		if (!reached && !frame) {
+			/* To the end: what has changed stays where it is. */
+			for (total = total_of(memory, changed); changed <= at; changed++) {
+				struct vs_python_fresh now = read_frame(layout, memory->entries[changed].frame);
+
+				total = remember(memory, changed, total, &now);
+			}
+			depth = at + 1;
+			break;
+		}
+		for (uint32_t i = at + 1; i-- > reached;) {
+			if (fresh == VS_PYTHON_ENTRIES)
+				return false;
+			memory->fresh[fresh++] = read_frame(layout, memory->entries[i].frame);
 		}
 	}
-	if (same + fresh > VS_PYTHON_ENTRIES)
+	if (depth + fresh > VS_PYTHON_ENTRIES)
 		return false;
-	memory->depth = same;
-	while (fresh)
-		remember(memory, &memory->fresh[--fresh]);
+	total = total_of(memory, depth);
+	for (; fresh; depth++) {
+		*place_of(memory, memory->fresh[--fresh].entry.frame) = (uint16_t)depth;
+		total = remember(memory, depth, total, &memory->fresh[fresh]);
+	}
+	memory->depth = depth;
+	*ret_total = total;
 	return true;
 }
 
@@ -381,19 +450,21 @@ static bool walk_from(struct vs_python *memory, const struct vs_python_layout *l
 static void walk_cut(struct vs_python *memory, const struct vs_python_layout *layout, const char *frame,
                      struct vs_python_stack *stack)
 {
+	struct vs_python_total total = {.chain = vs_chain_start(3)};
+	uint32_t count = 0;
+
 	memory->depth = 0;
-	stack->entries = memory->fresh;
-	stack->outermost_first = false;
-	stack->truncated = true;
-	stack->chain = vs_chain_start(3);
-	stack->count = 0;
-	for (uint32_t i = 0; frame && i < VS_PYTHON_ENTRIES && stack->count < VS_MAX_PYTHON;
-	     i++, frame = load_pointer(frame, layout->frame_previous)) {
-		read_entry(layout, frame, &memory->fresh[i]);
-		stack->count += memory->fresh[i].file ? 1 : 0;
-		stack->chain = chain_with(stack->chain, &memory->fresh[i]);
-		stack->entry_count = i + 1;
+	for (; frame && count < VS_PYTHON_ENTRIES && total.count < VS_MAX_PYTHON;
+	     count++, frame = load_pointer(frame, layout->frame_previous)) {
+		memory->fresh[count] = read_frame(layout, frame);
+		total = total_with(total, &memory->fresh[count]);
 	}
+	*stack = (struct vs_python_stack){.innermost = (const char *)&memory->fresh[0].entry,
+	                                  .step = sizeof(memory->fresh[0]),
+	                                  .entry_count = count,
+	                                  .count = total.count,
+	                                  .truncated = true,
+	                                  .chain = total.chain};
 }
 
 void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
@@ -402,6 +473,7 @@ void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
 	int state = atomic_load_explicit(&python.state, memory_order_acquire);
 	const struct vs_python_layout *layout = &python.layout;
 	const char *thread, *frame;
+	struct vs_python_total total;
 
 	*ret_stack = (struct vs_python_stack){.chain = vs_chain_start(2)};
 	if (state == STATE_ABSENT || state == STATE_OFF)
@@ -412,14 +484,14 @@ void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
 	frame = current_frame(layout, thread);
 	if (!frame)
 		return;
-	if (!walk_from(memory, layout, frame) || memory->counts[memory->depth - 1] > VS_MAX_PYTHON) {
+	if (!walk_from(memory, layout, frame, &total) || total.count > VS_MAX_PYTHON) {
 		walk_cut(memory, layout, frame, ret_stack);
 	} else {
-		ret_stack->entries = memory->entries;
+		ret_stack->innermost = (const char *)&memory->entries[memory->depth - 1];
+		ret_stack->step = -(ptrdiff_t)sizeof(memory->entries[0]);
 		ret_stack->entry_count = memory->depth;
-		ret_stack->count = memory->counts[memory->depth - 1];
-		ret_stack->outermost_first = true;
-		ret_stack->chain = memory->chains[memory->depth - 1];
+		ret_stack->count = total.count;
+		ret_stack->chain = total.chain;
 	}
 }
 
@@ -428,11 +500,10 @@ uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < stack->entry_count && count < VS_MAX_PYTHON; i++) {
-		const struct vs_python_entry *entry =
-		    &stack->entries[stack->outermost_first ? stack->entry_count - 1 - i : i];
+		const struct vs_python_entry *entry = (const void *)(stack->innermost + (ptrdiff_t)i * stack->step);
 		const char *code = untag((const char *)(uintptr_t)entry->code);
 
-		if (!entry->file)
+		if (!entry->identity)
 			continue;
 		frames[count].code = code;
 		frames[count++].instruction = instruction(&python.layout, code, entry->position);

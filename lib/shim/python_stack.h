@@ -23,36 +23,42 @@
 #define VS_PYTHON_ENTRIES (2 * VS_MAX_PYTHON)
 #define VS_PYTHON_PLACES  256 /* a power of 2 */
 
-/* One frame of the interpreter, as it was found. */
+/* One frame of the interpreter, as it was found: two to a cache line. */
 struct vs_python_entry {
 	const char *frame;
 	uint64_t code;     /* the word that refers to its code object */
 	uint64_t position; /* the word that says where in it */
-	/* Of the code object: file, name and first line (struct vs_python_code_identity). */
-	uint64_t file; /* 0: a frame that is none of Python's */
-	uint64_t name;
-	uint64_t first_line;
+	uint64_t
+	    identity; /* of the code object: its file and first line, hashed; 0: a frame that is none of Python's */
 };
 
-/* One thread's, zeroed. The thread's last stack is remembered, outermost first, with the hash of each frame and those
- * outside of it. Of the next one only the inner frames are walked, up to a frame that was there before. From there on
- * each frame is compared with what it was. */
+/* Of a frame and those outside of it. */
+struct vs_python_total {
+	struct vs_chain chain;
+	uint32_t count; /* Python's frames */
+};
+
+/* One thread's, zeroed. The thread's last stack is remembered, outermost first. Of the next one only the inner frames
+ * are walked, up to a frame that was there before. From there on each frame is compared with what it was. */
 struct vs_python {
 	uint32_t depth;
 	struct vs_python_entry entries[VS_PYTHON_ENTRIES];
-	struct vs_chain chains[VS_PYTHON_ENTRIES];
-	uint16_t counts[VS_PYTHON_ENTRIES]; /* Python's frames up to this one */
+	struct vs_python_total totals[VS_PYTHON_ENTRIES];
 
 	/* Where in `entries` a frame may be, by its address. Checked against the entry. */
 	uint16_t places[VS_PYTHON_PLACES];
 
-	struct vs_python_entry fresh[VS_PYTHON_ENTRIES]; /* innermost first */
+	struct vs_python_fresh {
+		struct vs_python_entry entry;
+		uint64_t words[2];  /* what its hash takes in */
+	} fresh[VS_PYTHON_ENTRIES]; /* innermost first */
 };
 
 struct vs_python_stack {
-	const struct vs_python_entry *entries; /* until the next walk */
-	uint32_t entry_count, count;           /* Python's frames among them */
-	bool outermost_first;
+	/* Until the next walk. Each lies `step` bytes behind the one that is further in. */
+	const char *innermost;
+	ptrdiff_t step;
+	uint32_t entry_count, count; /* Python's frames among them */
 	bool truncated;
 	struct vs_chain chain;
 };
