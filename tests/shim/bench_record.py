@@ -43,30 +43,52 @@ def loop(python, level, before=(), arguments=()):
 
 def show_loop(python):
     print("One event in a loop, 64 stacks of 28 native frames%s, warm:" % (" and 40 of Python" if python else ""))
-    off = float(loop(python, "off").split()[0])
+    off, _, off_cold = map(float, loop(python, "off").split())
+    colds = []
     for level, name in LEVELS.items():
-        event, p99 = map(float, loop(python, level).split())
+        event, p99, cold = map(float, loop(python, level).split())
+        colds.append(cold - off_cold)
         print("  %-12s %5.0f ns median, %5.0f ns p99 (passed through: %.0f ns, not included in the median)"
               % (name, event - off, p99, off))
+    print("  where the job has filled 32 KiB of cache with its own since the last one, on the average: %s"
+          % ", ".join("%s %.0f ns" % pair for pair in zip(LEVELS.values(), colds)))
+
+
+# Parts of an event: the function that is all of it, less those of other parts that it calls.
+PARTS = {
+    "Python's frames": ("vs_python_walk", ()),
+    "native frames": ("vs_stack_capture", ("vs_python_walk",)),
+    "counters, clock, codec": ("vs_thread_append", ()),
+    "the rest": (None, ("vs_stack_capture", "vs_thread_append")),
+}
 
 
 def instructions(python, level, pairs):
+    """Of all events: {function: instructions, also of what it calls}; None: all."""
     with tempfile.NamedTemporaryFile() as out:
         loop(python, level, ["valgrind", "--tool=callgrind", "--callgrind-out-file=" + out.name, "--demangle=no",
                              "--toggle-collect=_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"], [str(pairs)])
-        return int(re.search(rb"^(?:totals|summary): (\d+)", out.read(), re.M).group(1))
+        counts = {None: int(re.search(rb"^(?:totals|summary): (\d+)", out.read(), re.M).group(1))}
+        lines = subprocess.run(["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", out.name], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+    for count, function in re.findall(r"^ *([\d,]+)\b[^\n]*:(vs_\w+)", lines, re.M):
+        counts[function] = max(counts.get(function, 0), int(count.replace(",", "")))
+    return counts
 
 
 def show_instructions(python):
     if not shutil.which("valgrind"):
         print("Instructions an event: valgrind is not installed.")
         return
-    print("Instructions an event (callgrind):")
+    print("Instructions an event (callgrind), and of which parts:")
     for frames, interpreter in (("28 native frames", None), ("28 native and 40 of Python", python)):
         for level, name in LEVELS.items():
             # The difference has no first times in it.
             few, many = (instructions(interpreter, level, pairs) for pairs in (2048, 4096))
-            print("  %-27s %-12s %5.0f" % (frames, name, (many - few) / (2 * 2048)))
+            event = {function: (many[function] - few.get(function, 0)) / (2 * 2048) for function in many}
+            parts = {part: event.get(of, 0) - sum(event.get(other, 0) for other in less) for part, (of, less) in PARTS.items()}
+            print("  %-27s %-12s %5.0f  (%s)" % (frames, name, event[None],
+                                                ", ".join("%s %.0f" % part for part in parts.items() if part[1] >= 0.5)))
 
 
 class Job:
@@ -130,6 +152,9 @@ def show_job(python):
         added[key] = differences(steps, key, 1), differences(pairs, key, 0)
         print("  %-32s %9.3fx %9.3fx %12.0f %14.0f" % (name, *ratios, added[key][0] / events, added[key][1]))
     ours = added["on full"]
+    both, native, none = (added["on " + level][1] for level in LEVELS)
+    print("  of a pair's %.0f ns: %.0f Python's frames, %.0f native ones, %.0f counters, clock and codec"
+          % (both, both - native, native - none, none))
     for stacks in "all", "python":
         theirs = added[stacks + " full"]
         print("  torch's stacks=\"%s\" costs %.1f times as much a step, %.1f times as much a pair"

@@ -11,10 +11,10 @@ library = ctypes.CDLL(sys.argv[1])
 
 
 def measure():
-    median, p99 = ctypes.c_double(), ctypes.c_double()
-    if library.loop_measure(NATIVE_FRAMES, ctypes.byref(median), ctypes.byref(p99)):
+    times = (ctypes.c_double * 3)()
+    if library.loop_measure(NATIVE_FRAMES, times):
         sys.exit(2)
-    print(median.value, p99.value)
+    print(*times)
 
 
 def descend(depth):
