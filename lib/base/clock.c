@@ -15,6 +15,8 @@ static atomic_bool counter_is_even;
 #define NS_A_SECOND   UINT64_C(1000000000)
 /* A look that takes longer was interrupted in its middle: it does not say which tick is which instant. */
 #define LOOK_TICKS 2048
+/* Two looks are wrong by one LOOK_TICKS each at the most, a 512th of a window: by as much twice. */
+#define AGREES 128
 /* No processor's counter is slower than 100 MHz or faster than 10 GHz. */
 #define SLOWEST (UINT64_C(10) << 32)
 #define FASTEST ((UINT64_C(1) << 32) / 10)
@@ -43,7 +45,7 @@ void vs_clock_prepare(void)
 uint64_t vs_clock_look(struct vs_clock *clock)
 {
 #if defined(__x86_64__)
-	uint64_t ticks, now, passed, passed_ns, rate = 0;
+	uint64_t ticks, now, passed, passed_ns, measured = 0, off;
 
 	if (!atomic_load_explicit(&counter_is_even, memory_order_relaxed))
 		return vs_clock_exact();
@@ -54,14 +56,16 @@ uint64_t vs_clock_look(struct vs_clock *clock)
 	if (passed < VS_CLOCK_WINDOW || __builtin_ia32_rdtsc() - ticks > LOOK_TICKS)
 		return now;
 	/* Of long ago says little about now. */
-	if (passed_ns < NS_A_SECOND) {
-		rate = (passed_ns << 32) / passed;
-		if (rate > SLOWEST || rate < FASTEST)
-			rate = 0;
-	}
+	if (passed_ns < NS_A_SECOND)
+		measured = (passed_ns << 32) / passed;
+	if (measured > SLOWEST || measured < FASTEST)
+		measured = 0;
+	/* Where the counter jumped in between, it is not what it was. */
+	off = measured > clock->measured ? measured - clock->measured : clock->measured - measured;
+	clock->rate = off <= measured / AGREES ? measured : 0;
+	clock->measured = measured;
 	clock->ticks = ticks;
 	clock->ns = now;
-	clock->rate = rate;
 	return now;
 #else
 	(void)clock;

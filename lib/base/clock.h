@@ -22,6 +22,7 @@
 struct vs_clock {
 	uint64_t ticks, ns; /* the last look */
 	uint64_t rate;      /* ns a tick << 32; 0: not known */
+	uint64_t measured;  /* between the last two looks; the rate, if those before agreed */
 };
 
 /* Whether the counter runs evenly, and may be read. Once, before the first time is asked. */
