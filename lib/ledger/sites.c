@@ -2,6 +2,7 @@
 #include "ledger/sites.h"
 
 #include "base/buffer.h"
+#include "base/hash.h"
 #include "base/u64map.h"
 #include "symbol/symbol.h"
 #include "tag/rules.h"
@@ -23,6 +24,7 @@ struct vs_sites {
 	struct stack_site *stacks; /* by id */
 	size_t stack_count, stack_capacity;
 	struct vs_u64map native, python; /* rule by return address, by frame id */
+	struct vs_u64map calls;          /* vs_site.call by the frames outside of the outermost module */
 	uint16_t *rules;                 /* of the stack at hand */
 	size_t rule_capacity;
 	struct vs_evidence evidence;
@@ -50,6 +52,7 @@ void vs_sites_free(struct vs_sites *sites)
 		return;
 	vs_u64map_release(&sites->native);
 	vs_u64map_release(&sites->python);
+	vs_u64map_release(&sites->calls);
 	free(sites->stacks);
 	free(sites->rules);
 	free(sites);
@@ -88,6 +91,26 @@ static uint16_t python_rule(struct vs_sites *sites, uint32_t id)
 	return (uint16_t)rule;
 }
 
+/* The vs_site.call of a stack: all stacks below the module that is called from the same place, the same way, have
+ * one. */
+static uint32_t call_of(struct vs_sites *sites, const struct vramshim_stack *stack, const uint16_t *rules)
+{
+	uint32_t outermost = stack->python_count, call = 0;
+	uint64_t key;
+
+	while (outermost && !(rules[outermost - 1] && vs_rule(rules[outermost - 1])->context == VS_CONTEXT_FORWARD))
+		outermost--;
+	if (!outermost || stack->truncated)
+		return 0;
+	key = vs_hash(stack->python + outermost, (stack->python_count - outermost) * sizeof(*stack->python), 0) | 1;
+	if (!vs_u64map_get(&sites->calls, key, &call)) {
+		call = (uint32_t)sites->calls.used + 1;
+		if (vs_u64map_put(&sites->calls, key, call))
+			return 0;
+	}
+	return call;
+}
+
 static struct stack_site *entry_of(struct vs_sites *sites, uint32_t id)
 {
 	/* A damaged trace may name any id: those beyond the table are all one, the empty stack 0. */
@@ -123,6 +146,7 @@ const struct vs_site *vs_sites_get(struct vs_sites *sites, uint32_t id)
 			sites->rules[stack->native_count + i] = python_rule(sites, stack->python[i]);
 		entry->site = vs_site_evaluate(sites->rules, stack->native_count, sites->rules + stack->native_count,
 		                               stack->python_count);
+		entry->site.call = call_of(sites, stack, sites->rules + stack->native_count);
 		/* Numbers say no more than no frames do; then the thread speaks (phases.h). */
 		if (unnamed && !stack->python_count && !entry->site.context && !entry->site.role)
 			entry->site.context = VS_CONTEXT_EMPTY;

@@ -43,6 +43,9 @@ enum vs_role {
 	VS_ROLE_WARMUP,
 	VS_ROLE_KV_CACHE,
 	VS_ROLE_ACCUMULATED, /* AccumulateGrad itself */
+	/* Of a free, what let go of the block: */
+	VS_ROLE_SAVED, /* a graph, of what it had saved */
+	VS_ROLE_NODE,  /* ... of something else, such as a leaf and its gradient */
 };
 
 enum vs_site_flags {
@@ -56,16 +59,18 @@ enum vs_site_flags {
 	VS_SITE_OPERATOR = 1 << 10,   /* an operator that forwards consist of: a matrix product, a loss */
 	VS_SITE_CHECKPOINT = 1 << 11, /* in a part of a forward that keeps only what it began with */
 	VS_SITE_UNNAMED = 1 << 12,    /* its native frames have no names: which operator made it is not known */
+	VS_SITE_RETURNED = 1 << 13,   /* autograd.grad(): its caller gets what it made */
 	VS_SITE_CONSTRUCTOR = 1 << 3, /* below some __init__ */
 	VS_SITE_ENGINE = 1 << 4,      /* on a stack of autograd's engine */
 	VS_SITE_MODULE = 1 << 5,      /* below some nn.Module call */
 };
 
-struct vs_site {         /* 6 bytes: there is one for each stack of a trace */
+struct vs_site {         /* 12 bytes: there is one for each stack of a trace */
 	uint8_t context; /* enum vs_context */
 	uint8_t role;    /* enum vs_role */
 	uint16_t flags;  /* enum vs_site_flags */
 	uint16_t rule;   /* the rule that gave the role, else the context; 0 none */
+	uint32_t call;   /* where the job's own code called the module below which it is, from 1; 0: not known */
 };
 
 /* Evaluate a stack from the rules of its frames (vs_rule_native, vs_rule_python; 0 = no rule), innermost first. */

@@ -22,13 +22,21 @@ struct history {
 	uint32_t allocated, freed_in_phase;
 	/* Of those that were freed in the phase that made them: the longest life, in events, and the largest size. */
 	uint64_t longest, largest;
-	/* The last settled verdict of a block that was freed in the phase that made it [1], and of one that was not
-	 * [0]: one line of code may make both. */
-	struct {
+	/* The settled verdict of most blocks that were freed in the phase that made them [1], and of those that were
+	 * not [0]: one line of code may make both, and among the latter many activations and one result. */
+	struct vote {
 		uint8_t tag, detail;
-		bool known;
+		uint8_t lead; /* how many more there were of it than of others lately; 0: none yet */
 		const char *why;
-	} last[2];
+	} usual[2];
+};
+
+/* What one call of a module by the job's own code came to in one forward: a teacher, a reference model or a frozen
+ * part has a line of its own beside what is trained. */
+struct call {
+	uint64_t forward;    /* the forward that the rest is of, by its beginning */
+	uint64_t made, kept; /* blocks made by modules, and those of them that are alive */
+	bool checkpoints;
 };
 
 struct vs_tagger {
@@ -44,10 +52,10 @@ struct vs_tagger {
 	/* Oldest block of the last forwards that the backward has let go of, as a sequence. */
 	uint64_t frontier;
 	uint32_t frontier_backward; /* ... the backward that it is of */
+	uint32_t returned_backward; /* the last one by autograd.grad() */
 	uint64_t first_operator;    /* sequence of the first VS_SITE_OPERATOR by the job's own code; 0: none */
-	/* Of the present epoch, where it is a forward: blocks made by modules, and those of them that are alive. */
-	uint64_t forward, made, kept;
-	bool checkpoints;
+	struct call *calls;         /* by vs_site.call */
+	size_t call_count, call_capacity;
 	uint32_t trainer;        /* the thread of the last forward */
 	bool backward_elsewhere; /* the last event of a backward was on another thread */
 	bool backward_over;      /* ... and the trainer has gone on since */
@@ -75,6 +83,7 @@ void vs_tagger_free(struct vs_tagger *tagger)
 	free(tagger->live);
 	free(tagger->unused);
 	free(tagger->histories);
+	free(tagger->calls);
 	free(tagger);
 }
 
@@ -99,26 +108,66 @@ static struct history *history_of(struct vs_tagger *tagger, uint32_t stack)
 	return &tagger->histories[stack];
 }
 
-/* A forward without a graph keeps its results alone: a share of 1 in 20, where one that is trained keeps from 1 in 14
- * (32 layers, each checkpointed, which says so itself) to half of what it makes. Fewer than 20 say nothing. */
-static bool keeps_nothing(const struct vs_tagger *tagger)
+/* A call without a graph keeps its results alone: a share of 1 in 20, where one that is trained keeps from 1 in 14
+ * (32 layers, each checkpointed, which says so itself) to half of what it makes. Fewer than 20 say nothing while it
+ * may be going on; when it is over, a single one is its result: a graph of three operators keeps more. */
+static bool keeps_nothing(const struct vs_tagger *tagger, const struct live *block)
 {
-	return tagger->phases.now.phase == VS_PHASE_FORWARD && tagger->forward == tagger->phases.now.begin &&
-	       !tagger->checkpoints && tagger->made >= 20 && tagger->kept * 20 <= tagger->made;
+	const struct call *call;
+
+	if (block->born.phase != VS_PHASE_FORWARD || block->site.call >= tagger->call_count)
+		return false;
+	call = &tagger->calls[block->site.call];
+	if (call->forward != block->born.begin || call->checkpoints)
+		return false;
+	if (call->made >= 20)
+		return call->kept * 20 <= call->made;
+	return tagger->phases.now.begin != block->born.begin && call->made >= 3 && call->kept <= 1;
 }
 
-static void follow_forward(struct vs_tagger *tagger, const struct vs_site *site)
+/* The call that a site is below, in the present epoch. NULL: no memory. */
+static struct call *call_of(struct vs_tagger *tagger, const struct vs_site *site)
 {
-	if (tagger->forward != tagger->phases.now.begin) {
-		tagger->forward = tagger->phases.now.begin;
-		tagger->made = tagger->kept = 0;
-		tagger->checkpoints = false;
-	}
-	tagger->checkpoints |= (site->flags & VS_SITE_CHECKPOINT) != 0;
+	struct call *call;
+
+	if (vs_grow(&tagger->calls, &tagger->call_capacity, (size_t)site->call + 1, sizeof(*tagger->calls)))
+		return NULL;
+	while (tagger->call_count < tagger->call_capacity)
+		tagger->calls[tagger->call_count++] = (struct call){0};
+	call = &tagger->calls[site->call];
+	if (call->forward != tagger->phases.now.begin)
+		*call = (struct call){.forward = tagger->phases.now.begin};
+	return call;
+}
+
+static int follow_forward(struct vs_tagger *tagger, const struct vs_site *site)
+{
+	struct call *call = call_of(tagger, site);
+
+	if (!call)
+		return -ENOMEM;
+	call->checkpoints |= (site->flags & VS_SITE_CHECKPOINT) != 0;
 	if (site->context == VS_CONTEXT_FORWARD && !site->role) {
-		tagger->made++;
-		tagger->kept++;
+		call->made++;
+		call->kept++;
 	}
+	return 0;
+}
+
+/* The majority of the last verdicts (Boyer and Moore's vote). A lead is lost after four that differ: what a line
+ * makes may change when the first step is over. */
+static void cast_vote(struct vote *vote, const struct vs_verdict *verdict)
+{
+	bool same = vote->lead && vote->tag == verdict->tag && vote->detail == verdict->detail;
+
+	if (!same && vote->lead > 1) {
+		vote->lead--;
+		return;
+	}
+	vote->lead = same && vote->lead < 4 ? vote->lead + 1 : same ? vote->lead : 1;
+	vote->tag = (uint8_t)verdict->tag;
+	vote->detail = (uint8_t)verdict->detail;
+	vote->why = verdict->why;
 }
 
 /* A block's life is over, by a free (`event`, `site`) or by the end of the trace (both NULL). */
@@ -145,6 +194,7 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .freed = event && freed_by != VS_CONTEXT_EXIT,
 	    .at_exit = event && freed_by == VS_CONTEXT_EXIT,
 	    .freed_by = freed_by,
+	    .saved = event && site && event->type == VRAMSHIM_TORCH_FREE && site->role == VS_ROLE_SAVED,
 	    .replaced = site && site->role == VS_ROLE_CONVERTED,
 	    .phase_now = now->phase,
 	    .same_epoch = born->begin == now->begin,
@@ -153,7 +203,9 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 	    .steps = now->step - born->step,
 	    .overtaken = tagger->frontier_backward == now->backwards && block->sequence > tagger->frontier,
 	    .backward_over = tagger->backward_over,
-	    .no_graph = !event && born->begin == now->begin && keeps_nothing(tagger),
+	    .no_graph = !event && keeps_nothing(tagger, block),
+	    .awaits = tagger->frontier_backward != now->backwards || block->sequence < tagger->frontier,
+	    .returned = tagger->returned_backward == born->backwards && tagger->frontier_backward != born->backwards,
 	    .after_operator = tagger->first_operator && block->sequence >= tagger->first_operator,
 	    .operators = tagger->first_operator != 0,
 	    .modules = tagger->modules,
@@ -168,8 +220,9 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 		tagger->frontier_backward = now->backwards;
 	}
 	verdict = vs_verdict(&life);
-	if (event && born->begin == tagger->forward && block->site.context == VS_CONTEXT_FORWARD && !block->site.role)
-		tagger->kept--;
+	if (life.freed && life.same_epoch && block->site.context == VS_CONTEXT_FORWARD && !block->site.role &&
+	    tagger->calls[block->site.call].forward == born->begin)
+		tagger->calls[block->site.call].kept--;
 	if (life.freed && life.same_epoch) {
 		history->freed_in_phase++;
 		if (event->sequence - block->sequence > history->longest)
@@ -178,16 +231,13 @@ static int judge(struct vs_tagger *tagger, const struct live *block, const struc
 			history->largest = block->size;
 	}
 	if (verdict.settled && !verdict.alone) {
-		bool is_short = life.freed && life.same_epoch;
+		cast_vote(&history->usual[life.freed && life.same_epoch], &verdict);
+	} else if (!verdict.settled && block->stack && !life.no_graph && history->usual[life.short_lived].lead) {
+		const struct vote *usual = &history->usual[life.short_lived];
 
-		history->last[is_short].tag = (uint8_t)verdict.tag;
-		history->last[is_short].detail = (uint8_t)verdict.detail;
-		history->last[is_short].known = true;
-		history->last[is_short].why = verdict.why;
-	} else if (!verdict.settled && block->stack && !life.no_graph && history->last[life.short_lived].known) {
-		verdict.tag = (enum vs_tag)history->last[life.short_lived].tag;
-		verdict.detail = (enum vs_detail)history->last[life.short_lived].detail;
-		verdict.why = history->last[life.short_lived].why;
+		verdict.tag = (enum vs_tag)usual->tag;
+		verdict.detail = (enum vs_detail)usual->detail;
+		verdict.why = usual->why;
 		by_history = true;
 	}
 	return tagger->ops.verdict(tagger->ops.user, &(struct vs_block){
@@ -286,12 +336,14 @@ int vs_tagger_event(struct vs_tagger *tagger, const struct vramshim_event *event
 	}
 	if (event->type == VRAMSHIM_TORCH_FREE)
 		return 0;
+	if (site->flags & VS_SITE_RETURNED)
+		tagger->returned_backward = tagger->phases.now.backwards;
 	tagger->modules |= site->context == VS_CONTEXT_LOAD;
 	tagger->optimizers |= site->context == VS_CONTEXT_OPTIMIZER;
 	if (site->flags & VS_SITE_OPERATOR && site->context == VS_CONTEXT_NONE && !tagger->first_operator)
 		tagger->first_operator = event->sequence;
-	follow_forward(tagger, site);
-	return remember(tagger, event, site);
+	error = follow_forward(tagger, site);
+	return error ? error : remember(tagger, event, site);
 }
 
 static int by_sequence(const void *a, const void *b)

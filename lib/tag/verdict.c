@@ -26,6 +26,12 @@ static bool by_backward(enum vs_context context)
 	return context == VS_CONTEXT_BACKWARD || context == VS_CONTEXT_RECOMPUTE;
 }
 
+/* By a backward, or by a graph without one. */
+static bool let_go(const struct vs_life *life)
+{
+	return life->freed && (by_backward(life->freed_by) || life->saved);
+}
+
 /* Before the training: freed again before any of it began. */
 static bool only_in_setup(const struct vs_life *life)
 {
@@ -50,8 +56,13 @@ static struct vs_verdict made_in_forward(const struct vs_life *life)
 {
 	bool in_backward = life->backwards == 1 && life->phase_now == VS_PHASE_BACKWARD;
 
-	if (life->freed && by_backward(life->freed_by))
-		return activation(life, "made in a forward and let go by the backward, which had saved it");
+	if (let_go(life))
+		return activation(life, by_backward(life->freed_by)
+		                            ? "made in a forward and let go by the backward, which had saved it"
+		                            : "made in a forward and let go by its graph, which had saved it");
+	if (life->awaits && !life->no_graph && life->backwards == 1 && !life->freed && !life->at_exit)
+		return guess(activation(life, "made in a forward, and not reached or not let go by the backward that "
+		                              "followed: another may come"));
 	if (in_backward && life->freed && life->freed_by == VS_CONTEXT_NONE)
 		return output(life); /* by the job's own code, when the backward was over */
 	if (in_backward && life->freed)
@@ -92,6 +103,11 @@ static bool outlives_backward(const struct vs_life *life)
 
 static struct vs_verdict made_in_backward(const struct vs_life *life, struct vs_verdict otherwise)
 {
+	if (outlives_backward(life) && life->freed && life->saved)
+		return activation(life,
+		                  "made in a backward and let go by a graph, which had saved it for another one");
+	if (outlives_backward(life) && life->returned && !life->freed && !life->at_exit)
+		return guess(activation(life, "made by autograd.grad(), whose graph was kept, and still alive"));
 	if (outlives_backward(life))
 		return sure(VS_TAG_GRADIENTS, "made in a backward and alive when it was over");
 	if (life->freed)
@@ -135,13 +151,17 @@ static struct vs_verdict made_by_job_in_setup(const struct vs_life *life)
 		return sure_detail(VS_DETAIL_TEMPORARIES_SETUP, "made and freed before the training");
 	if (flags & VS_SITE_CAST)
 		return activation(life, "autocast's copy, made before any module was called");
-	/* The trace ends in the first forward, which no module shows. */
+	/* The trace ends in the first forward, which no module shows, or after its backward. */
+	if (life->after_operator && !life->modules && life->backwards == 1 && !life->freed && !life->at_exit &&
+	    !brought)
+		return guess(sure(VS_TAG_OUTPUTS, "made by the job's own code after the first operator that forwards "
+		                                  "consist of, and held after the backward"));
 	if (life->after_operator && !life->modules && !life->backwards && !life->freed && !life->at_exit)
 		return guess(
 		    brought ? sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code in its first forward")
 		            : sure(VS_TAG_ACTIVATIONS, "made by the job's own code after the first operator "
 		                                       "that forwards consist of, and still alive"));
-	if (life->freed && by_backward(life->freed_by) && !brought) /* a hand-written forward */
+	if (let_go(life) && !brought) /* a hand-written forward */
 		return activation(life, "made by the job's own code and let go by the backward, which had saved it");
 	if (flags & VS_SITE_INTEGERS)
 		return sure(VS_TAG_INPUTS, "integers made before the training");
@@ -191,13 +211,13 @@ static struct vs_verdict made_by_job(const struct vs_life *life)
 		return sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code during a forward");
 	if (life->phase == VS_PHASE_FORWARD)
 		return made_in_forward(life);
-	if (life->freed && by_backward(life->freed_by))
+	if (let_go(life))
 		return brought ? sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code")
 		               : activation(life, "made by the job's own code and let go by the backward, which had "
 		                                  "saved it");
-	if (!life->freed && life->site->flags & VS_SITE_LIKE && !life->optimizers)
-		return guess(sure(VS_TAG_OPTIMIZER, "made after a backward in the shape of other tensors, and still "
-		                                    "alive, where no optimizer is recognised"));
+	if (!life->freed && life->site->flags & (VS_SITE_LIKE | VS_SITE_CLONE) && !life->optimizers)
+		return guess(sure(VS_TAG_OPTIMIZER, "made after a backward in the shape of other tensors or as their "
+		                                    "copy, and still alive, where no optimizer is recognised"));
 	if (life->forwards >= 2 || life->backwards >= 2) { /* over more than one step */
 		if (moved || (brought && life->steps < 3))
 			return sure(VS_TAG_INPUTS, "brought to the GPU by the job's own code and used");

@@ -19,6 +19,7 @@ struct vs_life {
 	bool freed;                   /* by the job; what the interpreter frees while it exits lived to the end */
 	bool at_exit;                 /* what freed it, if anything, was the interpreter's end */
 	enum vs_context freed_by;     /* EMPTY: no stack was recorded */
+	bool saved;                   /* ... by a graph, which had saved it for a backward */
 	bool replaced;                /* freed where modules are moved or converted: another took its place */
 	enum vs_phase phase_now;      /* at the free, or at the end of the trace */
 	bool same_epoch;              /* no other phase began in between */
@@ -27,8 +28,12 @@ struct vs_life {
 	/* The running backward has let go of an older block of its forward: it works from the youngest to the oldest,
 	 * so it is done with this one. */
 	bool overtaken;
+	/* The last backward has let go of nothing of its forward's, so that its graph was kept; or of younger blocks
+	 * alone, so that this one may be of another graph. */
+	bool awaits;
+	bool returned;      /* made by autograd.grad(), whose graph was kept: may be differentiated again */
 	bool backward_over; /* the thread that called the running backward has gone on */
-	bool no_graph; /* made in a forward in which nearly all is freed again: none of it is saved for a backward */
+	bool no_graph; /* made in a call of which nearly all is freed again: none of it is saved for a backward */
 	bool after_operator; /* made by, or after, the first operator of a forward in the job's own code */
 
 	/* Of the process as a whole, so far. */

@@ -669,6 +669,104 @@ static void test_forward_without_graph(void **state)
 	forward_ends(0, true, VS_TAG_ACTIVATIONS);
 }
 
+/* A teacher has a call of its own beside the pupil's, in one forward. */
+static void test_teacher(void **state)
+{
+	struct vs_site teacher = SITE(MM, CALL, USER), pupil = SITE(MM, CALL, USER);
+
+	(void)state;
+	teacher.call = 1;
+	pupil.call = 2;
+	begin();
+	ALLOC(1, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	for (unsigned i = 10; i < 34; i++) {
+		feed(VRAMSHIM_TORCH_ALLOC, i, teacher, 100);
+		if (i < 33)
+			feed(VRAMSHIM_TORCH_FREE, i, teacher, 101);
+	}
+	for (unsigned i = 40; i < 60; i++)
+		feed(VRAMSHIM_TORCH_ALLOC, i, pupil, 102);
+	end();
+	TAG(33, OUTPUTS);
+	TAG(40, ACTIVATIONS);
+	TAG(59, ACTIVATIONS);
+}
+
+#define RESET NATIVE("torch::autograd::SavedVariable::reset_data")
+#define META  NATIVE("torch::autograd::AutogradMeta::~AutogradMeta")
+
+/* Whether a graph or a variable lets go of a result says what it was; so does it of what a backward made. */
+static void test_let_go_by_graph(void **state)
+{
+	(void)state;
+	begin();
+	ALLOC(1, MM, CALL, USER);
+	ALLOC(2, MM, CALL, USER);
+	ALLOC(3, MM, CALL, USER);
+	ALLOC(10, MM, ENGINE);
+	ALLOC(11, MM, ENGINE);
+	ALLOC(4, MM, CALL, USER);
+	FREE(1, RESET, META, USER);
+	FREE(2, META, RESET, USER); /* a leaf's, which was saved */
+	FREE(3, USER);
+	FREE(10, RESET, USER);
+	FREE(11, META, RESET, USER);
+	end();
+	TAG(1, ACTIVATIONS);
+	TAG(2, OUTPUTS);
+	TAG(3, OUTPUTS);
+	TAG(10, ACTIVATIONS);
+	TAG(11, GRADIENTS);
+}
+
+/* The trace ends after a backward that kept its graph, or that did not reach an older one. */
+static void backward_frees(unsigned freed, enum vs_tag oldest, enum vs_tag youngest)
+{
+	begin();
+	ALLOC(1, {"/x/torch/nn/modules/linear.py", "Linear.__init__"}, USER);
+	ALLOC(2, MM, CALL, USER);
+	ALLOC(3, MM, CALL, USER);
+	ALLOC(4, MM, CALL, USER);
+	ALLOC(5, MM, CALL, USER);
+	ALLOC(10, MM, ENGINE);
+	if (freed)
+		FREE(freed, ENGINE);
+	mark_on(MAIN);
+	end();
+	assert_tag(3, oldest, VS_DETAIL_NONE);
+	assert_tag(5, youngest, VS_DETAIL_NONE);
+}
+
+static void test_other_graphs(void **state)
+{
+	(void)state;
+	backward_frees(0, VS_TAG_ACTIVATIONS, VS_TAG_ACTIVATIONS);
+	backward_frees(4, VS_TAG_ACTIVATIONS, VS_TAG_OUTPUTS);
+	backward_frees(2, VS_TAG_OUTPUTS, VS_TAG_OUTPUTS);
+}
+
+/* One line makes many activations and a result that lives longer: the next is taken for one of the many. */
+static void test_majority(void **state)
+{
+	struct vs_site line = SITE(MM, CALL, USER);
+
+	(void)state;
+	begin();
+	for (unsigned i = 1; i <= 6; i++)
+		feed(VRAMSHIM_TORCH_ALLOC, i, line, 100);
+	ALLOC(20, MM, ENGINE);
+	for (unsigned i = 1; i <= 5; i++)
+		FREE(i, ENGINE);
+	ALLOC(21, STEP, USER);
+	ALLOC(22, MM, CALL, USER);
+	FREE(6, USER);
+	feed(VRAMSHIM_TORCH_ALLOC, 30, line, 100);
+	end();
+	TAG(6, OUTPUTS);
+	TAG(30, ACTIVATIONS);
+	assert_true(s.verdicts[30].by_history);
+}
+
 /* A forward by hand in which the trace ends: no module is called, so that it looks like setup. */
 static void test_first_forward_by_hand(void **state)
 {
@@ -1002,6 +1100,10 @@ int main(void)
 	    cmocka_unit_test(test_data_in_setup),
 	    cmocka_unit_test(test_backward_over),
 	    cmocka_unit_test(test_forward_without_graph),
+	    cmocka_unit_test(test_teacher),
+	    cmocka_unit_test(test_let_go_by_graph),
+	    cmocka_unit_test(test_other_graphs),
+	    cmocka_unit_test(test_majority),
 	    cmocka_unit_test(test_first_forward_by_hand),
 	    cmocka_unit_test(test_reset_twice),
 	    cmocka_unit_test(test_accumulation),

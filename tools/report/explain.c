@@ -50,6 +50,8 @@ static const char *role_name(enum vs_role role)
 	    [VS_ROLE_WARMUP] = "a loader's trial allocation",
 	    [VS_ROLE_KV_CACHE] = "a cache of keys and values",
 	    [VS_ROLE_ACCUMULATED] = "an accumulated gradient",
+	    [VS_ROLE_SAVED] = "saved by a graph",
+	    [VS_ROLE_NODE] = "held by a graph",
 	};
 
 	return names[role];
@@ -82,6 +84,7 @@ static void meaning(const struct vs_rule *rule, char *text, size_t size)
 	    {VS_SITE_FRESH, "made from nothing"},          {VS_SITE_LIKE, "in the shape of another tensor"},
 	    {VS_SITE_CLONE, "the copy of another tensor"}, {VS_SITE_OPERATOR, "an operator that forwards consist of"},
 	    {VS_SITE_CHECKPOINT, "a checkpointed part"},   {VS_SITE_CONSTRUCTOR, "a constructor"},
+	    {VS_SITE_RETURNED, "returned to the caller"},
 	};
 
 	text[0] = '\0';
