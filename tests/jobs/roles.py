@@ -27,15 +27,13 @@ def recorder_mark(name):
         pass
 
 
-class Saved:
-    """What a saved-tensor hook hands to autograd: dies when the graph lets go of the tensor."""
-
-    __slots__ = ("tensor", "weight", "__weakref__")
-
-    def __init__(self, tensor):
-        self.tensor = tensor.detach()
-        # Of a parameter or a view of one: where it has been gathered from its shards, the parameter lets go first.
-        self.weight = isinstance(tensor, torch.nn.Parameter) or isinstance(tensor._base, torch.nn.Parameter)
+def saved(tensor):
+    """What a saved-tensor hook hands to autograd: dies when the graph lets go of the tensor. A tensor and no object of
+    Python's: where that dies, the interpreter's frames hide from the recorder who let go of it."""
+    held = tensor.detach()
+    # Of a parameter or a view of one: where it has been gathered from its shards, the parameter lets go first.
+    held.of_weight = isinstance(tensor, torch.nn.Parameter) or isinstance(tensor._base, torch.nn.Parameter)
+    return held
 
 
 def tensors_in(value, depth=6):
@@ -73,13 +71,24 @@ def storage_of(tensor):
         return None
 
 
+def bucket_bytes(model):
+    """Of DDP's buckets, as far as no Python object has them: where gradients are views of them, each .grad does."""
+    if type(model).__name__ != "DistributedDataParallel":
+        return 0
+    trained = [p for p in model.parameters() if p.requires_grad]
+    known = {}
+    if model.gradient_as_bucket_view:
+        known = dict(storage_of(p.grad) for p in trained if p.grad is not None)
+    return sum(p.numel() * p.element_size() for p in trained) - sum(known.values())
+
+
 class Roles:
     def __init__(self, path, aside=False, after=None):
         """`aside`: look in a thread of its own, which a profiler of Python calls does not follow. `after` is called
         with the name of each mark."""
         self.path, self.aside, self.after = path, aside, after
         self.models, self.optimizers, self.extra = [], [], {}
-        self.saved = weakref.WeakSet()
+        self.saved = weakref.WeakValueDictionary()
         self.marks = {}
         self.seconds = 0.0  # spent in here, to be taken off when runs are timed
 
@@ -95,11 +104,11 @@ class Roles:
     @contextlib.contextmanager
     def hooks(self):
         def pack(tensor):
-            saved = Saved(tensor)
-            self.saved.add(saved)
-            return saved
+            held = saved(tensor)
+            self.saved[id(held)] = held
+            return held
 
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda saved: saved.tensor):
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda held: held):
             yield
 
     def _in_python(self, frame):
@@ -170,14 +179,14 @@ class Roles:
         for tag, tensors in known_to_python:
             if tag != "activations":
                 add(tag, tensors)
-        saved = {}
-        for held in list(self.saved):
-            for tensor in tensors_in(held.tensor):
+        kept = {}
+        for held in list(self.saved.values()):
+            for tensor in tensors_in(held):
                 storage = storage_of(tensor)
                 if storage:
-                    saved[storage[0]] = (storage[1], held.weight)
+                    kept[storage[0]] = (storage[1], held.of_weight)
         owned = {address for address, known in found.items() if set(known["tags"]) - {"outputs"}}
-        for address, (size, weight) in saved.items():  # a weight that is saved for the backward remains a weight
+        for address, (size, weight) in kept.items():  # a weight that is saved for the backward remains a weight
             if address not in owned:
                 known = found.setdefault(address, {"bytes": size, "tags": []})
                 known["tags"].append("weights" if weight else "activations")
@@ -192,6 +201,7 @@ class Roles:
         self.marks[name] = {
             "blocks": {hex(address): known for address, known in found.items()},
             "allocated": torch.cuda.memory_allocated(),
+            "buckets": sum(map(bucket_bytes, self.models)),
         }
         self.write()
 

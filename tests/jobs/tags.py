@@ -5,12 +5,13 @@ job knows of its own memory, at every mark. A row for each job, with the worst o
 right    bytes whose true role the job can prove, with that tag
 false    bytes the job cannot place, tagged as one of the tags that it would know, of all allocated bytes
 unkn.    bytes tagged unknown at the peak
-acc.     bytes that count as right, or as no false claim, by the allowances below, of all allocated bytes
+acc.     bytes that count as right, or as no false claim, by the allowances below (held, open, making), of all allocated bytes
 cut-1    (--cut) right where the trace ends at the mark, in the first step; cut-3: after the second step; acc. of these
 unmod.   (--unmodified) bytes that are tagged otherwise when the job runs with its marks only, without the hooks that
          gather the truth; `-` where at no mark the same bytes are allocated then
 torch    (--profiler) torch.profiler's categories against the same truth: right at the worst mark, right over all marks,
-         false at the worst; and the seconds of the job alone, under the recorder, under torch.profiler with its analysis
+         false at the worst; and the seconds of the job alone, under the recorder, under torch.profiler with its analysis;
+         in brackets why there are none: its own error, or how its process ended
 
 Exit status 1 where a job misses a bar."""
 import argparse
@@ -176,7 +177,7 @@ def row(result, options):
             cells += [percent(least_right(theirs)), percent(all_right), percent(claims), seconds]
             cells.append(f"{result['profiler_seconds']:7.1f}")
         else:
-            cells += [f"     -      -      - {seconds}       - ({result['profiler_error'].splitlines()[-1][:60]})"]
+            cells += [f"     -      -      - {seconds}       - ({result['profiler_error'].splitlines()[0][:60]})"]
     return " ".join(cells), good
 
 

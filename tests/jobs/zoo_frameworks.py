@@ -123,13 +123,18 @@ def deepspeed(stage):
             config = {
                 "train_micro_batch_size_per_gpu": 4,
                 "bf16": {"enabled": True},
-                "zero_optimization": {"stage": stage, "stage3_param_persistence_threshold": 1000},
+                "zero_optimization": {
+                    "stage": stage,
+                    "stage3_param_persistence_threshold": 1000,
+                    "reduce_bucket_size": 2_000_000,  # elements; 5e8, the default, are a hundred models of this size
+                },
                 "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}},
                 "gradient_clipping": 1.0,
             }
             model = models.llama()
             engine, optimizer, _, _ = ds.initialize(model=model, model_parameters=model.parameters(), config=config)
             roles.watch(model, optimizers=[optimizer.optimizer])
+            roles.know("gradients", lambda: [bucket.buffer for bucket in optimizer.ipg_buckets.values()])
             if stage == 2:
                 roles.know("optimizer", lambda: optimizer.single_partition_of_fp32_groups)
                 roles.know("weights", lambda: optimizer.bit16_groups_flat)

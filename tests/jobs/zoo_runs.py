@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 
@@ -25,6 +26,13 @@ RECORDED = Way("recorded", True)  # under the recorder, the truth written at eac
 UNMODIFIED = Way("unmodified", True, ("--unmodified",))  # under the recorder, and nothing else done to the job
 PLAIN = Way("plain")  # as recorded, without the recorder: what its seconds are compared with
 PROFILED = Way("profiled", False, ("--profile",))  # under torch.profiler, which says its categories at each mark
+
+
+def ended(status):
+    """How a job failed, in a word: by what follows, its last output, nobody knows."""
+    if status == -signal.SIGALRM:
+        return "took too long"
+    return f"killed by {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
 
 
 class Zoo:
@@ -74,7 +82,7 @@ class Zoo:
             _, pid, status = line
             if status != "0":
                 output = (kept / "output.txt").read_text(errors="replace").strip()
-                raise RuntimeError(f"exit status {status}: {output[-self.options.tail:]}")
+                raise RuntimeError(f"{ended(int(status))}: {output[-self.options.tail:]}")
             trace = next(self.run.glob(f"*-{pid}.vst"), None)
             if trace:
                 trace.rename(kept / "trace.vst")
