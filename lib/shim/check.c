@@ -18,11 +18,17 @@ struct full {
 };
 
 static __thread struct full *full __attribute__((tls_model("initial-exec")));
+static __thread bool python_known __attribute__((tls_model("initial-exec")));
 static _Atomic uint64_t ways[VS_CHECK_WAYS], checked, wrong;
 
 void vs_check_count(enum vs_check_way way)
 {
 	atomic_fetch_add(&ways[way], 1);
+}
+
+void vs_check_begin(void)
+{
+	python_known = vs_python_known();
 }
 
 static void show(const char *which, const struct vs_native_stack *native, const struct vs_python_stack *python)
@@ -38,6 +44,9 @@ void vs_check_stack(struct vs_process *process, uint32_t id, int light)
 	struct vs_python_stack python;
 	uint32_t expected;
 
+	atomic_fetch_add(&checked, 1);
+	if (python_known != vs_python_known())
+		return;
 	if (!full) {
 		full = mmap(NULL, sizeof(*full), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (full == MAP_FAILED) {
@@ -53,7 +62,6 @@ void vs_check_stack(struct vs_process *process, uint32_t id, int light)
 	}
 	vs_python_walk(&full->python, &python);
 	expected = vs_stack_id(process, &native, &python);
-	atomic_fetch_add(&checked, 1);
 	/* A full table, or a full disk, gives 0. */
 	if (id == expected || !id || !expected)
 		return;

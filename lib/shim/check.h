@@ -20,12 +20,19 @@ enum vs_check_way {
 #ifdef VS_CHECK_STACKS
 /* A native stack came about in this way. */
 void vs_check_count(enum vs_check_way way);
-/* `id` is what was made of the calling thread's stack, without its native part where `light`. */
+/* A stack is about to be taken. */
+void vs_check_begin(void);
+/* `id` is what was made of the calling thread's stack, without its native part where `light`. Not compared where
+ * another thread found the interpreter since the beginning, so that only the second walk has Python's frames. */
 void vs_check_stack(struct vs_process *process, uint32_t id, int light);
 #else
 static inline void vs_check_count(enum vs_check_way way)
 {
 	(void)way;
+}
+
+static inline void vs_check_begin(void)
+{
 }
 
 static inline void vs_check_stack(struct vs_process *process, uint32_t id, int light)

@@ -224,6 +224,13 @@ void vs_python_prepare(void)
 		atomic_store_explicit(&python.state, STATE_UNCHECKED, memory_order_release);
 }
 
+bool vs_python_known(void)
+{
+	int state = atomic_load_explicit(&python.state, memory_order_relaxed);
+
+	return state != STATE_ABSENT && state != STATE_OFF;
+}
+
 const char *vs_python_version(void)
 {
 	const char *version = atomic_load(&python.version);

@@ -84,6 +84,8 @@ struct vs_python_code {
 
 /* Look for an interpreter, as often as it may have been loaded since. Takes the loader's lock. */
 void vs_python_prepare(void);
+/* Whether there is an interpreter whose frames can be read, for all that is known. Any thread. */
+bool vs_python_known(void);
 /* Forget the last stack. */
 void vs_python_forget(struct vs_python *python);
 /* The stack; count 0 without an interpreter, or with one we cannot read. */

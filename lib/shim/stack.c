@@ -258,6 +258,7 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 	stacks->busy = true;
 	/* For a handler on this thread, as in vs_enter(). */
 	__asm__ volatile("" ::: "memory");
+	vs_check_begin();
 	if (take->python)
 		vs_python_walk(&stacks->python, &python);
 	guess = &follower(stacks)->shape[type != VRAMSHIM_TORCH_FREE];
