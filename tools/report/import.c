@@ -23,13 +23,14 @@ struct importer {
 	const struct vs_snapshot *snapshot;
 	struct vs_writer *writer;
 	bool started;                  /* what follows happened while PyTorch recorded */
-	struct vs_log *log, *backward; /* of the main thread, and of who allocates without Python frames */
+	struct vs_log *log, *backward; /* of the main thread, and of who was not started by Python */
 	uint32_t main_thread;
 	uint32_t *frames, *stacks; /* the writer's ids, by index; stacks twice: as they are, and of rows in the shapes
 	                            * of others; 0: not written yet */
 	uint32_t shapes_frame;     /* ... and what tells these apart */
 	bool shaped;               /* the event at hand is of such a row */
-	bool *native;              /* of a stack: no Python frame in it */
+	bool *foreign;             /* of a stack: its thread was not started by Python */
+	bool starts;               /* stacks go back to where Python starts */
 	bool operators;            /* native frames tell them */
 	bool frees_tell;           /* stacks of frees are of who freed, not of who had allocated */
 };
@@ -44,6 +45,37 @@ static bool is_python(const struct vs_snapshot_frame *frame)
 	size_t size = strlen(frame->file);
 
 	return (size > 3 && !strcmp(frame->file + size - 3, ".py")) || frame->file[0] == '<';
+}
+
+/* Where the stacks of Python's own threads begin. */
+static bool is_start(const struct vs_snapshot_frame *frame)
+{
+	static const char *const functions[] = {"<module>", "_bootstrap", "_run_module_as_main"};
+
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(frame->function, functions[i]))
+			return true;
+	return false;
+}
+
+/* The outermost frame of Python's; NULL: there is none. */
+static const struct vs_snapshot_frame *outermost(const struct vs_snapshot *snapshot,
+                                                 const struct vs_snapshot_stack *stack)
+{
+	uint32_t count = stack->count;
+
+	while (count && !is_python(&snapshot->frames[stack->frames[count - 1]]))
+		count--;
+	return count ? &snapshot->frames[stack->frames[count - 1]] : NULL;
+}
+
+/* C++ threads, which a backward runs on, have no frames of Python's, or those that C++ called: hooks, backwards and
+ * operators written in Python. */
+static bool is_foreign(const struct importer *im, const struct vs_snapshot_stack *stack)
+{
+	const struct vs_snapshot_frame *frame = outermost(im->snapshot, stack);
+
+	return !frame || (im->starts && !is_start(frame));
 }
 
 static uint32_t import_frame(struct importer *im, uint32_t index)
@@ -97,7 +129,6 @@ static uint32_t import_stack(struct importer *im, uint32_t index, bool shaped)
 	uint32_t *known = &im->stacks[2 * (size_t)index + shaped];
 	struct vramshim_stack out = {0};
 	uint32_t *python;
-	bool native = true;
 
 	if (!index || *known)
 		return index ? *known : 0;
@@ -106,13 +137,11 @@ static uint32_t import_stack(struct importer *im, uint32_t index, bool shaped)
 		return 0;
 	if (shaped)
 		python[out.python_count++] = shapes_frame(im);
-	for (uint32_t i = 0; i < stack->count; i++) {
+	for (uint32_t i = 0; i < stack->count; i++)
 		if (!is_machinery(&im->snapshot->frames[stack->frames[i]]))
 			python[out.python_count++] = import_frame(im, stack->frames[i]);
-		native &= !is_python(&im->snapshot->frames[stack->frames[i]]);
-	}
 	out.python = python;
-	im->native[index] = native;
+	im->foreign[index] = is_foreign(im, stack);
 	*known = vs_writer_stack(im->writer, &out);
 	free(python);
 	return *known;
@@ -131,7 +160,7 @@ static void append(struct importer *im, const struct vramshim_event *event, uint
 	bool elsewhere;
 
 	out.stack = import_stack(im, stack, im->shaped);
-	elsewhere = im->started && (!stack || im->native[stack]) &&
+	elsewhere = im->started && (!stack || im->foreign[stack]) &&
 	            (out.type == VRAMSHIM_TORCH_ALLOC || (out.type == VRAMSHIM_TORCH_FREE && im->frees_tell));
 	out.thread = im->main_thread + elsewhere;
 	vs_log_append(elsewhere ? im->backward : im->log, &out);
@@ -406,14 +435,19 @@ static int import_all(struct importer *im)
 
 	im->frames = calloc(s->frame_count + 1, sizeof(*im->frames));
 	im->stacks = calloc(2 * (s->stack_count + 1), sizeof(*im->stacks));
-	im->native = calloc(s->stack_count + 1, sizeof(*im->native));
+	im->foreign = calloc(s->stack_count + 1, sizeof(*im->foreign));
 	im->main_thread = (uint32_t)getpid();
 	im->log = vs_log_new(im->writer, im->main_thread);
 	im->backward = vs_log_new(im->writer, im->main_thread + 1);
-	if (!im->frames || !im->stacks || !im->native || !im->log || !im->backward)
+	if (!im->frames || !im->stacks || !im->foreign || !im->log || !im->backward)
 		r = -ENOMEM;
 	for (size_t i = 0; i < s->frame_count; i++)
 		im->operators |= !is_python(&s->frames[i]);
+	for (size_t i = 0; i < s->stack_count; i++) {
+		const struct vs_snapshot_frame *frame = outermost(s, &s->stacks[i]);
+
+		im->starts |= frame && is_start(frame);
+	}
 	if (r == 0)
 		r = find_what_frees_tell(im);
 	if (r == 0 && s->settings.present)
@@ -426,7 +460,7 @@ static int import_all(struct importer *im)
 	vs_writer_finish(im->writer);
 	free(im->frames);
 	free(im->stacks);
-	free(im->native);
+	free(im->foreign);
 	return r;
 }
 
