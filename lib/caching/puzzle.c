@@ -11,6 +11,9 @@
 
 #include <string.h>
 
+/* Unknowns that are looked at, for whether they are the next to decide, in the time of a step. */
+#define LOOKS_A_STEP 8
+
 int vs_puzzle_open(struct vs_puzzle *puzzle, size_t count, uint32_t values)
 {
 	*puzzle = (struct vs_puzzle){.count = count};
@@ -266,6 +269,11 @@ static void enqueue(struct solver *s, uint32_t unknown)
 	s->queue[(s->queue_first + s->queue_count++) % s->puzzle->count] = unknown;
 }
 
+static void spend(struct solver *s, size_t steps)
+{
+	s->steps -= steps < s->steps ? steps : s->steps;
+}
+
 /* -ENOENT: nothing is left for it. */
 static int restrict_to(struct solver *s, uint32_t unknown, uint32_t values)
 {
@@ -323,7 +331,7 @@ static int look_at_choice(struct solver *s, uint32_t index)
 		const struct vs_span *alternative = &puzzle->alternatives[choice->first + i];
 		size_t k = count_possible(puzzle, alternative);
 
-		s->steps -= k < s->steps ? k : s->steps;
+		spend(s, k);
 		if (k == alternative->count) {
 			only = alternative;
 			left++;
@@ -345,11 +353,12 @@ static int propagate_one(struct solver *s, uint32_t unknown)
 	int r = 0;
 
 	if (vs_puzzle_is_known(s->puzzle, unknown)) {
+		spend(s, s->others.first[unknown + 1] - s->others.first[unknown]);
 		for (size_t i = s->others.first[unknown]; r == 0 && i < s->others.first[unknown + 1]; i++)
 			r = restrict_to(s, s->others.items[i], ~s->puzzle->values[unknown]);
 	}
 	for (size_t i = s->choices.first[unknown]; r == 0 && i < s->choices.first[unknown + 1]; i++) {
-		s->steps -= s->steps > 0;
+		spend(s, 1);
 		if (i == s->choices.first[unknown] || s->choices.items[i] != s->choices.items[i - 1])
 			r = look_at_choice(s, s->choices.items[i]);
 	}
@@ -368,7 +377,7 @@ static int propagate(struct solver *s)
 		s->queue_first = (s->queue_first + 1) % s->puzzle->count;
 		s->queue_count--;
 		s->queued[unknown] = 0;
-		s->steps -= s->steps > 0;
+		spend(s, 1);
 		/* After a conflict the rest is only emptied. */
 		if (r == 0)
 			r = propagate_one(s, unknown);
@@ -376,12 +385,24 @@ static int propagate(struct solver *s)
 	return r;
 }
 
+/* Of whom nothing is known have their lowest value, whatever the others have. */
+static void decide_free(struct solver *s)
+{
+	uint32_t *values = s->puzzle->values;
+
+	for (size_t i = 0; i < s->puzzle->count; i++) {
+		if (s->others.first[i] == s->others.first[i + 1] && s->choices.first[i] == s->choices.first[i + 1])
+			values[i] &= -values[i];
+	}
+}
+
 /* The unknown to decide next; SIZE_MAX: all are. */
-static size_t most_urgent(const struct solver *s)
+static size_t most_urgent(struct solver *s)
 {
 	size_t best = SIZE_MAX;
 	double least = 0;
 
+	spend(s, s->puzzle->count / LOOKS_A_STEP);
 	for (size_t i = 0; i < s->puzzle->count; i++) {
 		double urgency;
 
@@ -429,6 +450,7 @@ static int search(struct solver *s)
 			return -ENOENT;
 		enqueue(s, i);
 	}
+	decide_free(s);
 	for (uint32_t i = 0; r == 0 && i < s->puzzle->choice_count; i++)
 		r = look_at_choice(s, i);
 	if (r == 0)

@@ -36,9 +36,12 @@
 
 /* Values of an unknown are sets in 32 bits. */
 #define MAX_POOLS 32
-/* Blocks looked at, and steps of the puzzle: a second at the most each. */
+/* Blocks looked at, and steps of the puzzle: a second or so each. */
 #define MAX_LOOKS UINT64_C(50000000)
 #define MAX_STEPS UINT64_C(50000000)
+
+/* Pairs and claims: 60 bytes each, a quarter of a gigabyte. */
+#define MAX_NOTED (UINT64_C(1) << 22)
 
 #define STANDARD UINT32_C(1) /* the set of the default pools alone */
 
@@ -71,6 +74,12 @@ struct wish {
 	uint32_t who;          /* the unknown that has its pool */
 	bool small, refused;
 };
+
+/* -EDQUOT: more than is worth the time, or the memory. */
+static int check_effort(const struct untold *u)
+{
+	return u->looks > MAX_LOOKS || u->puzzle.pair_count + u->puzzle.claim_count > MAX_NOTED ? -EDQUOT : 0;
+}
 
 static struct vs_tree *tree_of(struct untold *u, bool small)
 {
@@ -417,12 +426,11 @@ static bool may_be_garbage(const struct untold *u, size_t count)
 static int add_rooms(struct untold *u, const struct wish *wish, size_t from)
 {
 	bool collects = u->reserved > u->threshold;
-	int r = 0;
+	int r;
 
 	u->looks += u->release_count;
-	if (u->looks > MAX_LOOKS)
-		return -ENOENT;
-	if (collects && may_be_garbage(u, from))
+	r = check_effort(u);
+	if (r == 0 && collects && may_be_garbage(u, from))
 		r = add_room(u, wish, from, true);
 	if (r == 0 && (from || !collects))
 		r = add_room(u, wish, from, false);
@@ -584,8 +592,9 @@ static int run(struct untold *u)
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		bool at_once;
 
-		if (u->looks > MAX_LOOKS)
-			return -ENOENT;
+		r = check_effort(u);
+		if (r < 0)
+			return r;
 		switch (events[i].kind) {
 		case VS_REPLAY_ALLOC:
 		case VS_REPLAY_OOM:

@@ -204,6 +204,31 @@ static void gives_up(void **state)
 	vs_puzzle_done(&puzzle);
 }
 
+/* Neither many that nothing is known of, nor many pairs, take time that is not accounted for. */
+static void all_work_is_counted(void **state)
+{
+	struct vs_puzzle puzzle;
+
+	(void)state;
+	assert_int_equal(vs_puzzle_open(&puzzle, 100000, 6), 0);
+	assert_int_equal(vs_puzzle_solve(&puzzle, 0), 0);
+	for (uint32_t i = 0; i < 100000; i++)
+		assert_int_equal(puzzle.values[i], 2);
+	vs_puzzle_done(&puzzle);
+
+	for (int enough = 0; enough <= 1; enough++) {
+		assert_int_equal(vs_puzzle_open(&puzzle, 400, 7), 0);
+		for (uint32_t i = 0; i < 200; i++) {
+			puzzle.values[i] = 1;
+			for (uint32_t j = 200; j < 400; j++)
+				assert_int_equal(vs_puzzle_differ(&puzzle, i, j), 0);
+		}
+		/* 40000 pairs. */
+		assert_int_equal(vs_puzzle_solve(&puzzle, enough ? STEPS : 20000), enough ? 0 : -EDQUOT);
+		vs_puzzle_done(&puzzle);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -212,6 +237,7 @@ int main(void)
 	    cmocka_unit_test(impossible_alternatives_are_dropped),
 	    cmocka_unit_test(as_by_trying_everything),
 	    cmocka_unit_test(gives_up),
+	    cmocka_unit_test(all_work_is_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
