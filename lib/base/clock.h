@@ -5,8 +5,9 @@
  *
  * The counter is never trusted for more than an instant: how fast it runs is measured from look to look, and a look
  * is VS_CLOCK_WINDOW ticks away at the most. So the time is right to a microsecond or two, also while the clock is
- * being slewed, and where a virtual machine moves to another processor it is so again after the next look. It may
- * step back by as much: whoever needs that it does not takes the larger of two.
+ * being slewed. Where the counter itself jumps, by a virtual machine's move or between processors whose counters are
+ * apart, it is off by a window at the most, until the next look. It may step back by as much: whoever needs that it
+ * does not takes the larger of two.
  */
 #ifndef VS_BASE_CLOCK_H
 #define VS_BASE_CLOCK_H

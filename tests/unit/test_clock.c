@@ -61,6 +61,34 @@ static void after_a_jump(void **state)
 	}
 }
 
+/* Processors whose counters are less than a window apart: wrong by no more than that, and right after a look. */
+static void after_a_small_jump(void **state)
+{
+	static const uint64_t jumps[] = {VS_CLOCK_WINDOW / 2, 0 - VS_CLOCK_WINDOW / 2};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++) {
+		struct vs_clock clock = {0};
+		uint64_t end = vs_clock_exact() + LONG_NS / 10, window, before;
+
+		while (vs_clock_exact() < end || (clock.measured && !clock.rate))
+			hold(&clock);
+		if (!clock.rate)
+			skip();
+		window = (VS_CLOCK_WINDOW * clock.rate >> 32) + OFF_NS;
+		clock.ticks += jumps[i];
+		before = clock.ns;
+		while (clock.ns == before) {
+			uint64_t now = vs_clock_now(&clock), after = vs_clock_exact();
+
+			assert_true(now <= after + window && now + window >= before);
+		}
+		end = vs_clock_exact() + LONG_NS / 10;
+		while (vs_clock_exact() < end)
+			hold(&clock);
+	}
+}
+
 /* Nothing is known of a rate that was measured long ago, or that no processor has. */
 static void no_rate_without_reason(void **state)
 {
@@ -86,6 +114,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(as_the_real_one),
 	    cmocka_unit_test(after_a_jump),
+	    cmocka_unit_test(after_a_small_jump),
 	    cmocka_unit_test(no_rate_without_reason),
 	};
 
