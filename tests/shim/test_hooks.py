@@ -186,9 +186,10 @@ def test_exit_while_threads_report():
 
 def test_size_cap():
     trace = run("job_threads", 200, 4, env={"VRAMSHIM_MAX_SIZE": "262144"}).traces[0]
-    # One sample of the device, which may be lost like any other event.
+    # And samples of the device, one or none as a rule, which may be lost like any other event.
     count = len(trace.of(TORCH_ALLOC, TORCH_FREE, MEMINFO))
-    assert trace.info["lost"] > 0 and count + trace.info["lost"] == 200 * 4 * 100 + 1, (count, trace.info)
+    samples = count + trace.info["lost"] - 200 * 4 * 100
+    assert trace.info["lost"] > 0 and 0 <= samples <= 4, (count, trace.info)
 
 
 def test_signals():
