@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/section.h"
 #include "shim/dlopen.h"
 #include "shim/facts.h"
@@ -162,22 +163,14 @@ static struct vs_process *process_new(void)
 	return process;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* Another thread is starting the recording: its final state, or STATE_STARTING after a while. */
 static int wait_for_start(struct page *shared)
 {
-	uint64_t begin = now_ns();
+	uint64_t begin = vs_clock_exact();
 	int state;
 
 	while ((state = atomic_load_explicit(&shared->state, memory_order_acquire)) == STATE_STARTING &&
-	       now_ns() - begin < START_WAIT_NS)
+	       vs_clock_exact() - begin < START_WAIT_NS)
 		sched_yield();
 	return state;
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/section.h"
 #include "shim/device.h"
 #include "shim/neighbours.h"
@@ -54,20 +55,12 @@ void vs_sample_capture(bool begins)
 			;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* Free bytes of the thread's device, if it has a context and that is on the one meant. Nothing is recorded where
  * another thread's call came between, for the trace could not say on which side of it the figure belongs. */
 static void sample(struct vs_process *process, int device)
 {
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
-	uint64_t before = atomic_load(&calls), started = now_ns(), asked, cost;
+	uint64_t before = atomic_load(&calls), started = vs_clock_exact(), asked, cost;
 	struct vs_section section;
 
 	if (vs_thread.partial) /* the same call's next event is a better instant */
@@ -81,7 +74,7 @@ static void sample(struct vs_process *process, int device)
 		vs_section_leave(&section);
 		return;
 	}
-	asked = now_ns();
+	asked = vs_clock_exact();
 	/* Of two, the cheaper: a thread that lost its processor meanwhile says nothing about the cost. */
 	cost = atomic_exchange_explicit(&pace[device].cost_ns, asked - started, memory_order_relaxed);
 	if (!cost || cost > asked - started)
@@ -91,7 +84,7 @@ static void sample(struct vs_process *process, int device)
 		uint64_t done;
 
 		vs_neighbours_held(device, &event.allocated, &event.reserved);
-		done = now_ns();
+		done = vs_clock_exact();
 		atomic_store_explicit(&pace[device].next_neighbour_ns, done + (done - asked) * NEIGHBOUR_SHARE,
 		                      memory_order_relaxed);
 	}
@@ -121,6 +114,6 @@ void vs_sample_event(struct vs_process *process, const struct vramshim_event *ev
 	else if (event->type != VRAMSHIM_TORCH_ALLOC)
 		return;
 	if (atomic_load_explicit(&pace[device].due, memory_order_relaxed) &&
-	    now_ns() >= atomic_load_explicit(&pace[device].next_ns, memory_order_relaxed))
+	    vs_clock_exact() >= atomic_load_explicit(&pace[device].next_ns, memory_order_relaxed))
 		sample(process, device);
 }

@@ -128,8 +128,7 @@ VS_API int cuGraphAddNode_v2(void **node, struct vs_graph *graph, const void *de
 	case VS_NODE_WAIT:
 	case VS_NODE_EVENT:
 	case VS_NODE_BATCH:
-		return node && graph && (dependencies || !count) ? vs_graph_node(graph, params->type, node)
-		                                                 : CU_INVALID_VALUE;
+		return vs_graph_add(node, graph, dependencies, count, params->type);
 	case VS_NODE_ALLOCATION:
 		return cuGraphAddMemAllocNode(node, graph, dependencies, count, &params->allocation);
 	case VS_NODE_FREE:

@@ -3,8 +3,7 @@
  * Nodes of graphs that have no memory: kernels, copies, fills, graphs inside, events. Nothing happens when one is
  * launched, so of a node there is its handle, and whatever is to be changed in one is changed.
  */
-#include <stdlib.h>
-
+#include "base/buffer.h"
 #include "sim/cuda_driver.h"
 #include "sim/sim.h"
 #include "sim/stream.h"
@@ -17,19 +16,17 @@ static void *handle(struct vs_graph *graph, size_t index)
 
 int vs_graph_node(struct vs_graph *graph, enum vs_node_type type, void **ret_node)
 {
-	if (graph->nodes == graph->type_capacity) {
-		size_t grown = graph->type_capacity ? graph->type_capacity * 2 : 16;
-		unsigned char *types = realloc(graph->types, grown);
-
-		if (!types)
-			return CU_OUT_OF_MEMORY;
-		graph->types = types;
-		graph->type_capacity = grown;
-	}
+	if (vs_grow(&graph->types, &graph->type_capacity, graph->nodes + 1, sizeof(*graph->types)) < 0)
+		return CU_OUT_OF_MEMORY;
 	graph->types[graph->nodes++] = (unsigned char)type;
 	if (ret_node)
 		*ret_node = handle(graph, graph->nodes - 1);
 	return CU_OK;
+}
+
+int vs_graph_add(void **node, struct vs_graph *graph, const void *dependencies, size_t count, enum vs_node_type type)
+{
+	return node && graph && (dependencies || !count) ? vs_graph_node(graph, type, node) : CU_INVALID_VALUE;
 }
 
 VS_API int cuGraphNodeGetType(const void *node, int *type)
@@ -59,8 +56,7 @@ VS_ALIAS(cudaGraphGetRootNodes, cuGraphGetNodes);
 #define ADD(name, type)                                                                                              \
 	VS_API int cuGraphAdd##name(void **node, struct vs_graph *graph, const void *dependencies, size_t count)     \
 	{                                                                                                            \
-		return node && graph && (dependencies || !count) ? vs_graph_node(graph, type, node)                  \
-		                                                 : CU_INVALID_VALUE;                                 \
+		return vs_graph_add(node, graph, dependencies, count, type);                                         \
 	}                                                                                                            \
 	VS_ALIAS(cudaGraphAdd##name, cuGraphAdd##name);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buffer.h"
 #include "base/u64map.h"
 #include "sim/books_private.h"
 
@@ -160,15 +161,8 @@ void vs_pools_forget(int device)
 
 static struct block *add_block(struct vs_pool *pool)
 {
-	if (pool->count == pool->capacity) {
-		size_t grown = pool->capacity ? pool->capacity * 2 : 16;
-		struct block *blocks = realloc(pool->blocks, grown * sizeof(*blocks));
-
-		if (!blocks)
-			return NULL;
-		pool->blocks = blocks;
-		pool->capacity = grown;
-	}
+	if (vs_grow(&pool->blocks, &pool->capacity, pool->count + 1, sizeof(*pool->blocks)) < 0)
+		return NULL;
 	return &pool->blocks[pool->count++];
 }
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "sim/graph_memory.h"
 #include "sim/sim.h"
 
@@ -77,12 +78,10 @@ static struct capture *find(uint64_t id)
 int vs_event_record(struct vs_event *event, void *stream)
 {
 	struct vs_stream *s = vs_stream_of(stream);
-	struct timespec now;
 
 	if (!event)
 		return CU_INVALID_HANDLE;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	event->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	event->time_ns = vs_clock_exact();
 	event->recorded = true;
 	event->capture = s ? s->capture : 0;
 	return CU_OK;

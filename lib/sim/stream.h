@@ -97,6 +97,9 @@ void vs_graph_hold(struct vs_graph *graph);
 void vs_graph_drop(struct vs_graph *graph);
 /* One more node; its handle too, where it is asked for (graph_nodes.c). */
 int vs_graph_node(struct vs_graph *graph, enum vs_node_type type, void **ret_node);
+/* The same as a call of the driver's: with the arguments that all of these have, checked. */
+int vs_graph_add(void **ret_node, struct vs_graph *graph, const void *dependencies, size_t count,
+                 enum vs_node_type type);
 void vs_graph_launch(struct vs_graph *graph);
 int vs_graph_own(struct vs_graph *graph, struct vs_user_object *object);
 void vs_user_object_drop(struct vs_user_object *object, uint32_t refs);

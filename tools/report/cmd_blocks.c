@@ -44,24 +44,78 @@ struct command_line {
 	bool cut, all, csv, json;
 };
 
-static void csv_block(const struct vs_summary *summary, const struct vs_block *block)
+/* One line, of PyTorch's allocator or of CUDA's where there is no PyTorch. */
+struct row {
+	uint64_t address, size;
+	const char *tag, *detail;
+	const char
+	    *path; /* tag and detail in one; NULL where these are the library that asked and the kind of memory */
+	const char *phase; /* NULL: neither phase nor step */
+	uint32_t step, stack;
+};
+
+static struct row pytorch_row(const struct vs_block *block)
+{
+	return (struct row){
+	    .address = block->address,
+	    .size = block->size,
+	    .tag = vs_tag_name(block->tag),
+	    .detail = vs_detail_name(block->detail),
+	    .path = block->detail ? vs_detail_path(block->detail) : vs_tag_name(block->tag),
+	    .phase = vs_phase_name(block->phase),
+	    .step = block->step,
+	    .stack = block->stack,
+	};
+}
+
+static struct row cuda_row(const struct vs_cuda_block *block)
+{
+	return (struct row){
+	    .address = block->address,
+	    .size = block->size,
+	    .tag = block->library,
+	    .detail = vs_memory_name(block->memory),
+	    .stack = block->stack,
+	};
+}
+
+/* The rows of one device of a subject. */
+struct rows {
+	const struct vs_device_summary *device;
+	bool pytorch;
+	size_t count;
+};
+
+static struct rows rows_of(const struct vs_subject *subject, size_t device)
+{
+	struct rows rows = {.device = &subject->summary->devices[device]};
+
+	rows.pytorch = vs_subject_has_pytorch(subject, rows.device);
+	rows.count = rows.pytorch ? rows.device->block_count : rows.device->cuda_block_count;
+	return rows;
+}
+
+static struct row row_at(const struct rows *rows, size_t i)
+{
+	return rows->pytorch ? pytorch_row(&rows->device->blocks[i]) : cuda_row(&rows->device->cuda_blocks[i]);
+}
+
+static void csv_row(const struct vs_summary *summary, int device, const struct row *row)
 {
 	if (!summary->snapshot)
 		printf("%" PRIu32, summary->pid);
-	printf(",%d,0x%" PRIx64 ",%" PRIu64 ",", block->device, block->address, block->size);
-	vs_csv_field(stdout, vs_tag_name(block->tag));
+	printf(",%d,0x%" PRIx64 ",%" PRIu64 ",", device, row->address, row->size);
+	vs_csv_field(stdout, row->tag);
 	putchar(',');
-	vs_csv_field(stdout, vs_detail_name(block->detail));
+	vs_csv_field(stdout, row->detail);
 	putchar(',');
-	vs_csv_field(stdout, vs_phase_name(block->phase));
-	printf(",%" PRIu32 ",%" PRIu32 "\n", block->step, block->stack);
-}
-
-static void csv_cuda_block(const struct vs_summary *summary, int device, const struct vs_cuda_block *block)
-{
-	printf("%" PRIu32 ",%d,0x%" PRIx64 ",%" PRIu64 ",", summary->pid, device, block->address, block->size);
-	vs_csv_field(stdout, block->library);
-	printf(",%s,,,%" PRIu32 "\n", vs_memory_name(block->memory), block->stack);
+	if (row->phase) {
+		vs_csv_field(stdout, row->phase);
+		printf(",%" PRIu32, row->step);
+	} else {
+		putchar(',');
+	}
+	printf(",%" PRIu32 "\n", row->stack);
 }
 
 static void csv(const struct vs_subjects *subjects)
@@ -70,46 +124,28 @@ static void csv(const struct vs_subjects *subjects)
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		for (size_t j = 0; j < summary->device_count; j++) {
-			for (size_t k = 0; k < summary->devices[j].block_count; k++)
-				csv_block(summary, &summary->devices[j].blocks[k]);
-			if (vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
-				continue;
-			for (size_t k = 0; k < summary->devices[j].cuda_block_count; k++)
-				csv_cuda_block(summary, summary->devices[j].index,
-				               &summary->devices[j].cuda_blocks[k]);
+			struct rows rows = rows_of(&subjects->list[i], j);
+			for (size_t k = 0; k < rows.count; k++) {
+				struct row row = row_at(&rows, k);
+				csv_row(summary, rows.device->index, &row);
+			}
 		}
 	}
 }
 
-static void json_block(struct vs_json *json, const struct vs_block *block)
+static void json_row(struct vs_json *json, const struct row *row)
 {
 	char address[24];
 
-	snprintf(address, sizeof(address), "0x%" PRIx64, block->address);
+	snprintf(address, sizeof(address), "0x%" PRIx64, row->address);
 	vs_json_object_line(json, NULL);
 	vs_json_string(json, "address", address);
-	vs_json_unsigned(json, "size", block->size);
-	vs_json_string(json, "tag", vs_tag_name(block->tag));
-	vs_json_string(json, "detail", vs_detail_name(block->detail));
-	vs_json_string(json, "phase", vs_phase_name(block->phase));
-	vs_json_unsigned(json, "step", block->step);
-	vs_json_unsigned(json, "stack", block->stack);
-	vs_json_end(json);
-}
-
-static void json_cuda_block(struct vs_json *json, const struct vs_cuda_block *block)
-{
-	char address[24];
-
-	snprintf(address, sizeof(address), "0x%" PRIx64, block->address);
-	vs_json_object_line(json, NULL);
-	vs_json_string(json, "address", address);
-	vs_json_unsigned(json, "size", block->size);
-	vs_json_string(json, "tag", block->library);
-	vs_json_string(json, "detail", vs_memory_name(block->memory));
-	vs_json_null(json, "phase");
-	vs_json_null(json, "step");
-	vs_json_unsigned(json, "stack", block->stack);
+	vs_json_unsigned(json, "size", row->size);
+	vs_json_string(json, "tag", row->tag);
+	vs_json_string(json, "detail", row->detail);
+	vs_json_string(json, "phase", row->phase);
+	vs_json_unsigned_if(json, "step", row->phase, row->step);
+	vs_json_unsigned(json, "stack", row->stack);
 	vs_json_end(json);
 }
 
@@ -131,14 +167,14 @@ static void json(const struct vs_subjects *subjects, const char *at)
 			vs_json_null(&json, "rank");
 		vs_json_array(&json, "devices");
 		for (size_t j = 0; j < summary->device_count; j++) {
+			struct rows rows = rows_of(&subjects->list[i], j);
 			vs_json_object(&json, NULL);
-			vs_json_signed(&json, "index", summary->devices[j].index);
+			vs_json_signed(&json, "index", rows.device->index);
 			vs_json_array(&json, "blocks");
-			for (size_t k = 0; k < summary->devices[j].block_count; k++)
-				json_block(&json, &summary->devices[j].blocks[k]);
-			bool plain = !vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]);
-			for (size_t k = 0; plain && k < summary->devices[j].cuda_block_count; k++)
-				json_cuda_block(&json, &summary->devices[j].cuda_blocks[k]);
+			for (size_t k = 0; k < rows.count; k++) {
+				struct row row = row_at(&rows, k);
+				json_row(&json, &row);
+			}
 			vs_json_end(&json);
 			vs_json_end(&json);
 		}
@@ -151,97 +187,69 @@ static void json(const struct vs_subjects *subjects, const char *at)
 
 static int larger_first(const void *a, const void *b)
 {
-	const struct vs_block *left = *(const struct vs_block *const *)a, *right = *(const struct vs_block *const *)b;
+	const struct row *left = a, *right = b;
 
 	if (left->size != right->size)
 		return left->size > right->size ? -1 : 1;
 	return left->address < right->address ? -1 : left->address > right->address;
 }
 
-static void text_device(const struct vs_screen *screen, const struct vs_summary *summary,
-                        const struct vs_device_summary *device, const struct command_line *line)
+static struct vs_table *table_of(const struct rows *rows)
 {
-	static const enum vs_column kinds[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_RIGHT, VS_LEFT};
-	const struct vs_block **order = calloc(device->block_count + 1, sizeof(*order));
-	struct vs_table *table = vs_table_new("size,tag,allocated in,step,stack,address", kinds);
+	static const enum vs_column pytorch[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_RIGHT, VS_LEFT};
+	static const enum vs_column cuda[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_LEFT};
+
+	return rows->pytorch ? vs_table_new("size,tag,allocated in,step,stack,address", pytorch)
+	                     : vs_table_new("size,asked by,memory,stack,address", cuda);
+}
+
+static void text_row(struct vs_table *table, const struct row *row)
+{
+	char size[VS_SIZE_MAX];
+
+	vs_table_cell(table, vs_size_format(row->size, size));
+	if (row->path) {
+		vs_table_cell(table, row->path);
+		vs_table_cell(table, row->phase);
+		vs_table_cellf(table, "%" PRIu32, row->step);
+	} else {
+		vs_table_cell(table, row->tag);
+		vs_table_cell(table, row->detail);
+	}
+	vs_table_cellf(table, "%" PRIu32, row->stack);
+	vs_table_cellf(table, "0x%" PRIx64, row->address);
+}
+
+static void text_device(const struct vs_screen *screen, const struct vs_summary *summary, const struct rows *rows,
+                        const struct command_line *line)
+{
+	struct row *order = calloc(rows->count + 1, sizeof(*order));
+	struct vs_table *table = table_of(rows);
 	char size[VS_SIZE_MAX], count[VS_SIZE_MAX], who[VS_WHO_MAX];
+	const char *what = rows->pytorch      ? "blocks"
+	                   : rows->count == 1 ? "allocation of CUDA's"
+	                                      : "allocations of CUDA's";
 	uint64_t sum = 0, hidden = 0;
 
-	for (size_t i = 0; order && i < device->block_count; i++) {
-		order[i] = &device->blocks[i];
-		sum += device->blocks[i].size;
+	for (size_t i = 0; order && i < rows->count; i++) {
+		order[i] = row_at(rows, i);
+		sum += order[i].size;
 	}
-	printf("%s%s, GPU %d, at %s: %s blocks, ", vs_screen_style(screen, VS_BOLD), vs_who(summary, who),
-	       device->index, line->at, vs_count_format(device->block_count, count));
+	printf("%s%s, GPU %d, at %s: %s %s, ", vs_screen_style(screen, VS_BOLD), vs_who(summary, who),
+	       rows->device->index, line->at, vs_count_format(rows->count, count), what);
 	printf("%s%s\n", vs_size_format(sum, size), vs_screen_style(screen, VS_PLAIN));
 	if (order)
-		qsort(order, device->block_count, sizeof(*order), larger_first);
-	size_t shown = line->all || device->block_count < ROWS ? device->block_count : ROWS;
-	for (size_t i = 0; order && i < device->block_count; i++) {
-		const struct vs_block *block = order[i];
-		if (i >= shown) {
-			hidden += block->size;
-			continue;
-		}
-		vs_table_cell(table, vs_size_format(block->size, size));
-		vs_table_cell(table, block->detail ? vs_detail_path(block->detail) : vs_tag_name(block->tag));
-		vs_table_cell(table, vs_phase_name(block->phase));
-		vs_table_cellf(table, "%" PRIu32, block->step);
-		vs_table_cellf(table, "%" PRIu32, block->stack);
-		vs_table_cellf(table, "0x%" PRIx64, block->address);
+		qsort(order, rows->count, sizeof(*order), larger_first);
+	size_t shown = line->all || rows->count < ROWS ? rows->count : ROWS;
+	for (size_t i = 0; order && i < rows->count; i++) {
+		if (i < shown)
+			text_row(table, &order[i]);
+		else
+			hidden += order[i].size;
 	}
 	vs_table_print(table, screen, 2);
-	if (shown < device->block_count)
-		printf("  and %zu smaller ones, %s (--all or --csv for all)\n", device->block_count - shown,
-		       vs_size_format(hidden, size));
-	free(order);
-}
-
-static int larger_cuda_first(const void *a, const void *b)
-{
-	const struct vs_cuda_block *left = *(const struct vs_cuda_block *const *)a;
-	const struct vs_cuda_block *right = *(const struct vs_cuda_block *const *)b;
-
-	if (left->size != right->size)
-		return left->size > right->size ? -1 : 1;
-	return left->address < right->address ? -1 : left->address > right->address;
-}
-
-/* Without PyTorch: what CUDA gave out. */
-static void text_cuda(const struct vs_screen *screen, const struct vs_summary *summary,
-                      const struct vs_device_summary *device, const struct command_line *line)
-{
-	static const enum vs_column kinds[] = {VS_RIGHT, VS_LEFT, VS_LEFT, VS_RIGHT, VS_LEFT};
-	const struct vs_cuda_block **order = calloc(device->cuda_block_count + 1, sizeof(*order));
-	struct vs_table *table = vs_table_new("size,asked by,memory,stack,address", kinds);
-	char size[VS_SIZE_MAX], count[VS_SIZE_MAX], who[VS_WHO_MAX];
-	uint64_t sum = 0, hidden = 0;
-
-	for (size_t i = 0; order && i < device->cuda_block_count; i++) {
-		order[i] = &device->cuda_blocks[i];
-		sum += device->cuda_blocks[i].size;
-	}
-	printf("%s%s, GPU %d, at %s: %s allocation%s of CUDA's, %s%s\n", vs_screen_style(screen, VS_BOLD),
-	       vs_who(summary, who), device->index, line->at, vs_count_format(device->cuda_block_count, count),
-	       device->cuda_block_count == 1 ? "" : "s", vs_size_format(sum, size),
-	       vs_screen_style(screen, VS_PLAIN));
-	if (order)
-		qsort(order, device->cuda_block_count, sizeof(*order), larger_cuda_first);
-	size_t shown = line->all || device->cuda_block_count < ROWS ? device->cuda_block_count : ROWS;
-	for (size_t i = 0; order && i < device->cuda_block_count; i++) {
-		if (i >= shown) {
-			hidden += order[i]->size;
-			continue;
-		}
-		vs_table_cell(table, vs_size_format(order[i]->size, size));
-		vs_table_cell(table, order[i]->library);
-		vs_table_cell(table, vs_memory_name(order[i]->memory));
-		vs_table_cellf(table, "%" PRIu32, order[i]->stack);
-		vs_table_cellf(table, "0x%" PRIx64, order[i]->address);
-	}
-	vs_table_print(table, screen, 2);
-	if (shown < device->cuda_block_count)
-		printf("  and %zu smaller ones, %s (--all or --csv for all)\n", device->cuda_block_count - shown,
+	if (shown < rows->count)
+		printf("  and %zu smaller ones, %s (--all or --csv for all)\n", rows->count - shown,
 		       vs_size_format(hidden, size));
 	free(order);
 }
@@ -253,10 +261,8 @@ static void text(const struct vs_subjects *subjects, const struct command_line *
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		for (size_t j = 0; j < summary->device_count; j++) {
-			if (vs_subject_has_pytorch(&subjects->list[i], &summary->devices[j]))
-				text_device(&screen, summary, &summary->devices[j], line);
-			else
-				text_cuda(&screen, summary, &summary->devices[j], line);
+			struct rows rows = rows_of(&subjects->list[i], j);
+			text_device(&screen, summary, &rows, line);
 		}
 	}
 }
