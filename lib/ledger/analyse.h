@@ -16,12 +16,22 @@ enum vs_blocks_at {
 	VS_BLOCKS_PEAK,
 	VS_BLOCKS_END,
 	VS_BLOCKS_MARK, /* the first mark of that name */
-	VS_BLOCKS_OOM,  /* the last out-of-memory event of the device */
+	VS_BLOCKS_OOM,  /* when memory ran out on the device: see `refused` */
+};
+
+/* CUDA refused memory to somebody who reports no error of PyTorch's allocator. */
+struct vs_refused {
+	uint64_t sequence; /* of the event; 0: nobody was */
+	int device;
+	bool caught; /* the process got memory afterwards */
 };
 
 struct vs_analyse_options {
 	enum vs_blocks_at blocks_at;
-	const char *mark;           /* for VS_BLOCKS_MARK */
+	const char *mark; /* for VS_BLOCKS_MARK */
+	/* For VS_BLOCKS_OOM, beside the last error of PyTorch's allocator on the device: what was not caught comes
+	 * before what was, then the later one. */
+	struct vs_refused refused;
 	bool cut;                   /* tag blocks as if the trace ended at that instant: by what was known then */
 	size_t top_stacks;          /* per device; 0 means 10 */
 	struct vs_symbols *symbols; /* to share its caches; NULL: a private one for the call */

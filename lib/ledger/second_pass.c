@@ -10,6 +10,18 @@
 /* A job that catches its out-of-memory errors can have thousands; each probe costs a list of live blocks. */
 enum { OOM_PROBES = 16 };
 
+static uint64_t oom_instant(const struct vs_counter *counter, const struct vs_refused *refused)
+{
+	const struct vs_oom_event *last = counter->oom_count ? &counter->ooms[counter->oom_count - 1] : NULL;
+	bool is_here = refused->sequence && refused->device == counter->index;
+
+	if (!last)
+		return is_here ? refused->sequence : 0;
+	if (!is_here || (last->caught == refused->caught ? last->at.sequence > refused->sequence : refused->caught))
+		return last->at.sequence;
+	return refused->sequence;
+}
+
 static uint64_t asked_instant(const struct vs_counter *counter, const struct vs_analyse_options *options)
 {
 	switch (options->blocks_at) {
@@ -20,7 +32,7 @@ static uint64_t asked_instant(const struct vs_counter *counter, const struct vs_
 	case VS_BLOCKS_END:
 		return counter->now.sequence;
 	case VS_BLOCKS_OOM:
-		return counter->oom_count ? counter->ooms[counter->oom_count - 1].at.sequence : 0;
+		return oom_instant(counter, &options->refused);
 	case VS_BLOCKS_MARK:
 		for (size_t i = 0; i < counter->mark_count; i++)
 			if (counter->marks[i].name && !strcmp(counter->marks[i].name, options->mark))

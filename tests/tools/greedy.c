@@ -14,8 +14,13 @@ int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuCtxSetCurrent(void *context);
 int cuMemAlloc_v2(uint64_t *address, size_t size);
 int cuMemCreate(uint64_t *handle, size_t size, const void *properties, unsigned long long flags);
+int cuMemAddressReserve(uint64_t *address, size_t size, size_t alignment, uint64_t hint, unsigned long long flags);
+int cuMemMap(uint64_t address, size_t size, size_t offset, uint64_t handle, unsigned long long flags);
+int cuMemRetainAllocationHandle(uint64_t *handle, void *address);
+int cuMemRelease(uint64_t handle);
 int cudaMalloc(void **address, size_t size);
 int cudaMallocAsync(void **address, size_t size, void *stream);
+int cudaMallocArray(void **array, const void *channels, size_t width, size_t height, unsigned int flags);
 int cudaFree(void *address);
 
 /* CUmemAllocationProp: pinned memory of device 0. */
@@ -26,9 +31,24 @@ struct properties {
 	unsigned char flags[8];
 };
 
+/* The mapping alone keeps the memory. */
+static int take_mapped(const struct properties *properties, size_t size)
+{
+	uint64_t handle, address;
+	int r = cuMemCreate(&handle, size, properties, 0);
+
+	if (r)
+		return r;
+	if (cuMemAddressReserve(&address, size, 0, 0, 0) || cuMemMap(address, size, 0, handle, 0) ||
+	    cuMemRetainAllocationHandle(&handle, (void *)address) || cuMemRelease(handle) || cuMemRelease(handle))
+		return -1;
+	return 0;
+}
+
 static int take(const char *how, size_t size)
 {
 	struct properties properties = {.type = 1, .location = 1};
+	const int channels[5] = {32, 0, 0, 0, 2}; /* one float a texel */
 	uint64_t number;
 	void *pointer;
 
@@ -36,6 +56,10 @@ static int take(const char *how, size_t size)
 		return cuMemAlloc_v2(&number, size);
 	if (!strcmp(how, "cuMemCreate"))
 		return cuMemCreate(&number, size, &properties, 0);
+	if (!strcmp(how, "cuMemMap"))
+		return take_mapped(&properties, size);
+	if (!strcmp(how, "cudaMallocArray"))
+		return cudaMallocArray(&pointer, channels, 1 << 16, size >> 18, 0);
 	if (!strcmp(how, "cudaMalloc"))
 		return cudaMalloc(&pointer, size);
 	if (!strcmp(how, "cudaMallocAsync"))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Memory refused to somebody else than PyTorch's caching allocator, on a simulated card: why is on the process's stderr
 at once. test_refusals.py VRAMRUN VRAMREPORT GREEDY: the library of greedy.c."""
+import csv
+import io
 import json
 import os
 import pathlib
@@ -13,6 +15,7 @@ import unittest
 
 VRAMRUN, VRAMREPORT, GREEDY = map(os.path.abspath, sys.argv[1:4])
 GIB = 1 << 30
+WAYS = ("cuMemAlloc_v2", "cuMemCreate", "cuMemMap", "cudaMalloc", "cudaMallocArray", "cudaMallocAsync")
 PROGRAM = """
 import ctypes, sys, time
 library = ctypes.CDLL(sys.argv[1])
@@ -44,18 +47,39 @@ class Refusals(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         return json.loads(done.stdout)
 
+    def blocks(self):
+        done = subprocess.run([VRAMREPORT, "blocks", "--at", "oom", "--csv", self.folder / "run"], capture_output=True,
+                              text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return sorted(csv.DictReader(io.StringIO(done.stdout)), key=lambda row: -int(row["size"]))
+
     def test_every_way_is_told_once(self):
-        for how in ("cuMemAlloc_v2", "cuMemCreate", "cudaMalloc", "cudaMallocAsync"):
+        for how in WAYS:
             with self.subTest(how):
                 said = self.job(how)
                 self.assertEqual(said.count("Out of memory: full"), 1, said)
-                self.assertIn(f"CUDA refused 3.00 GiB to greedy.so ({how})", said)
+                call = how if how != "cuMemMap" else "cuMemCreate"
+                self.assertIn(f"CUDA refused 3.00 GiB to greedy.so ({call})", said)
                 self.assertIn("this process holds 12.00 GiB of the card's 14.56 GiB", said)
                 self.assertLessEqual(len(said.splitlines()), 25)
                 answer = self.post()
                 self.assertEqual((answer["cause"], answer["source"], answer["request_bytes"]), ("full", "cuda", 3 * GIB))
                 self.assertEqual((answer["allocated_bytes"], answer["other_processes_bytes"]), (12 * GIB, 0))
                 self.assertEqual(answer["shortfall_bytes"], 3 * GIB - answer["free_bytes"])
+
+    def test_blocks_of_the_moment(self):
+        """Not those of the end, nor of when the card was fullest; and of the refusal that nobody got over."""
+        more = "assert library.greedy_once(b'cudaMalloc', 1 << 30) == 0\n"
+        for how in WAYS:
+            for later in ("", more, more + "assert library.greedy_once(b'cudaMalloc', 9 << 30) == 2\n"):
+                with self.subTest(how, later=later):
+                    self.job(how, TAKE + later, VRAMSHIM_OOM="quiet")
+                    rows = self.blocks()
+                    sizes = [3 * GIB] * 4 + [GIB] * (later.count("greedy_once") - 1)
+                    self.assertEqual([int(row["size"]) for row in rows], sizes)
+                    self.assertEqual({row["tag"] for row in rows}, {"greedy"})
+        self.job("cudaMalloc", "assert library.greedy_once(b'cudaMalloc', 20 << 30) == 2\n", VRAMSHIM_OOM="quiet")
+        self.assertEqual(self.blocks(), [])
 
     def test_quiet(self):
         self.assertEqual(self.job("cudaMalloc", VRAMSHIM_OOM="quiet"), "")

@@ -27,7 +27,8 @@ static const char help[] =
     "the allocated bytes of that instant. Of a program without PyTorch: what it has from\n"
     "CUDA, with the library that asked as tag and the kind of memory as detail.\n"
     "\n"
-    "      --at INSTANT  peak (default), end, oom, or the name of a mark\n"
+    "      --at INSTANT  peak (default), end, oom (also where CUDA refused a library or a\n"
+    "                    program without PyTorch), or the name of a mark\n"
     "      --cut         tag them by what was known then, as if the trace ended there\n"
     "      --explain ADDRESS  why the block at that address has its tag: its stack, its life,\n"
     "                    the rules that decided\n"
@@ -275,6 +276,8 @@ static bool ran_out_of_memory(const struct vs_subjects *subjects)
 			if (summary->devices[j].oom_count)
 				return true;
 		}
+		if (subjects->list[i].refusal.sequence)
+			return true;
 	}
 	return false;
 }

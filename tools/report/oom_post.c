@@ -42,14 +42,13 @@ static const struct vs_device_summary *device_of(const struct vs_subject *subjec
 	return NULL;
 }
 
-/* CUDA refused somebody else than PyTorch's allocator. -ENOMEM. */
-static int consider_refusal(struct vs_oom_post *post, const struct vs_subject *subject, uint64_t *best)
+/* CUDA refused somebody else than PyTorch's allocator. */
+static void consider_refusal(struct vs_oom_post *post, const struct vs_subject *subject, uint64_t *best)
 {
-	struct vs_refusal refusal;
-	int r = vs_refusal_find(subject, &refusal);
+	const struct vs_refusal refusal = subject->refusal;
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
+	if (!refusal.sequence)
+		return;
 	const struct vs_device_summary *device = device_of(subject, refusal.device);
 	if (!device) { /* refused the first time it asked */
 		post->bare.index = refusal.device;
@@ -58,21 +57,19 @@ static int consider_refusal(struct vs_oom_post *post, const struct vs_subject *s
 	}
 	post->errors++;
 	if (score(refusal.time_ns, refusal.caught) <= *best)
-		return 0;
+		return;
 	*best = score(refusal.time_ns, refusal.caught);
 	post->subject = subject;
 	post->device = device;
 	post->event = NULL;
 	post->refusal = refusal;
-	return 0;
 }
 
-static int choose(struct vs_oom_post *post)
+static void choose(struct vs_oom_post *post)
 {
 	uint64_t best = 0;
-	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < post->subjects.count; i++) {
+	for (size_t i = 0; i < post->subjects.count; i++) {
 		const struct vs_subject *subject = &post->subjects.list[i];
 		for (size_t j = 0; j < subject->summary->device_count; j++) {
 			const struct vs_device_summary *device = &subject->summary->devices[j];
@@ -87,9 +84,8 @@ static int choose(struct vs_oom_post *post)
 			post->device = device;
 			post->event = event;
 		}
-		r = consider_refusal(post, subject, &best);
+		consider_refusal(post, subject, &best);
 	}
-	return r;
 }
 
 static int by_stack(const void *a, const void *b)
@@ -250,10 +246,10 @@ int vs_oom_post_open(const char *path, uint64_t until_ns, struct vs_oom_post *po
 	if (r < 0)
 		return r;
 	vs_oom_init(&post->c.oom, VS_OOM_PYTORCH);
-	r = choose(post);
-	if (r == 0 && post->subject)
+	choose(post);
+	if (post->subject)
 		diagnose(post, until_ns);
-	if (r == 0 && post->event)
+	if (post->event)
 		r = sum_holders(post);
 	if (r < 0)
 		vs_oom_post_close(post);

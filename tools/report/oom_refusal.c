@@ -5,23 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "caching/map.h"
+#include "ledger/resolve.h"
 #include "oom/oom.h"
+#include "symbol/symbol.h"
 
 /* cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY are the same number. */
 #define OUT_OF_MEMORY 2
+
+/* As many as PyTorch knows (C10_COMPILE_TIME_MAX_GPUS is 120). */
+#define DEVICES_MAX 128
 
 /* PyTorch's allocators, and the code that reports their errors. */
 #define ALLOCATOR "libc10_cuda.so"
 
 struct search {
-	const struct vs_subject *subject;
-	struct vs_map held; /* address or handle -> bytes */
-	uint64_t sum;
+	struct vramshim_trace *trace;
+	struct vs_symbols *symbols;
+	struct vs_resolver resolver;
+	uint64_t held[DEVICES_MAX]; /* bytes of each card */
 	uint64_t allocated, reserved;
 	bool torch, uncached;
-	struct vs_refusal refusal;
-	uint64_t sequence; /* of it; 0: none yet */
+	struct vs_refusal refusal; /* .sequence 0: none yet */
 	uint32_t thread;
 };
 
@@ -42,27 +46,28 @@ static struct vs_driver_said said(const struct vramshim_event *sample)
 static bool takes_memory(enum vramshim_memory memory)
 {
 	return memory == VRAMSHIM_MEMORY_DEVICE || memory == VRAMSHIM_MEMORY_MANAGED ||
-	       memory == VRAMSHIM_MEMORY_POOL || memory == VRAMSHIM_MEMORY_PHYSICAL;
+	       memory == VRAMSHIM_MEMORY_ARRAY || memory == VRAMSHIM_MEMORY_POOL ||
+	       memory == VRAMSHIM_MEMORY_PHYSICAL;
 }
 
-/* Handles are small numbers, addresses have 57 bits at most. */
-static uint64_t key_of(const struct vramshim_event *event)
+/* What is on a card; what is in use of a pool is in what the pool holds. */
+static int account(void *user, const struct vramshim_event *event)
 {
-	return event->address | (uint64_t)(event->memory == VRAMSHIM_MEMORY_PHYSICAL) << 58;
-}
+	struct search *search = user;
+	uint64_t *held = event->device >= 0 && event->device < DEVICES_MAX ? &search->held[event->device] : NULL;
 
-static int account(struct search *search, const struct vramshim_event *event)
-{
-	uint64_t bytes;
-
-	if (!takes_memory(event->memory))
+	switch (event->memory) {
+	case VRAMSHIM_MEMORY_DEVICE:
+	case VRAMSHIM_MEMORY_ARRAY:
+	case VRAMSHIM_MEMORY_PHYSICAL:
+	case VRAMSHIM_MEMORY_HELD:
+	case VRAMSHIM_MEMORY_GRAPHS:
+		if (held)
+			*held += event->type == VRAMSHIM_CUDA_ALLOC ? event->size : -event->size;
 		return 0;
-	if (vs_map_take(&search->held, key_of(event), &bytes))
-		search->sum -= bytes;
-	if (event->type != VRAMSHIM_CUDA_ALLOC)
+	default:
 		return 0;
-	search->sum += event->size;
-	return vs_map_set(&search->held, key_of(event), event->size);
+	}
 }
 
 /* The file whose code called: the innermost native frame. */
@@ -73,7 +78,7 @@ static void caller(const struct search *search, uint32_t stack, char *library, s
 	size_t count;
 
 	library[0] = '\0';
-	if (vs_symbol_stack(search->subject->symbols, stack, &frames, &count) < 0 || !count ||
+	if (vs_symbol_stack(search->symbols, stack, &frames, &count) < 0 || !count ||
 	    frames[0].kind != VS_FRAME_NATIVE)
 		return;
 	base = strrchr(frames[0].module, '/');
@@ -84,15 +89,16 @@ static void refused(struct search *search, const struct vramshim_event *event)
 {
 	struct vs_refusal refusal = {
 	    .device = event->device,
+	    .sequence = event->sequence,
 	    .size = event->size,
 	    .time_ns = event->time_ns,
 	    .stack = event->stack,
-	    .entry = vramshim_trace_string(search->subject->process->trace, event->name),
+	    .entry = vramshim_trace_string(search->trace, event->name),
 	    .driver = nothing_said,
 	    .torch = search->torch,
 	    .allocated = search->allocated,
 	    .reserved = search->reserved,
-	    .held = search->sum,
+	    .held = event->device < DEVICES_MAX ? search->held[event->device] : 0,
 	};
 
 	caller(search, event->stack, refusal.library, sizeof(refusal.library));
@@ -101,7 +107,6 @@ static void refused(struct search *search, const struct vramshim_event *event)
 	if (refusal.by_torch && event->memory != VRAMSHIM_MEMORY_POOL && !search->uncached)
 		return;
 	search->refusal = refusal;
-	search->sequence = event->sequence;
 	search->thread = event->thread;
 }
 
@@ -110,13 +115,13 @@ static void torch_event(struct search *search, const struct vramshim_event *even
 	search->torch = true;
 	search->allocated = event->allocated;
 	search->reserved = event->reserved;
-	if (!search->sequence || event->type == VRAMSHIM_TORCH_FREE)
+	if (!search->refusal.sequence || event->type == VRAMSHIM_TORCH_FREE)
 		return;
 	search->refusal.caught = true;
 	/* Without native stacks nobody tells who asked. If the thread's next word is PyTorch's, it was PyTorch, which
 	 * asked again or gave up. */
 	if (!search->refusal.library[0] && event->thread == search->thread)
-		search->sequence = 0;
+		search->refusal.sequence = 0;
 }
 
 static int step(struct search *search, const struct vramshim_event *event)
@@ -129,15 +134,15 @@ static int step(struct search *search, const struct vramshim_event *event)
 		return 0;
 	case VRAMSHIM_CUDA_ALLOC:
 		search->refusal.caught |= takes_memory(event->memory);
-		return account(search, event);
+		return vs_resolve(&search->resolver, event, account, search);
 	case VRAMSHIM_CUDA_FREE:
-		return account(search, event);
+		return vs_resolve(&search->resolver, event, account, search);
 	case VRAMSHIM_CUDA_FAIL:
 		if (event->result == OUT_OF_MEMORY && takes_memory(event->memory) && event->device >= 0)
 			refused(search, event);
-		return 0;
+		return vs_resolve(&search->resolver, event, account, search);
 	case VRAMSHIM_MEMINFO:
-		if (search->sequence && search->refusal.driver.free == VS_OOM_UNKNOWN &&
+		if (search->refusal.sequence && search->refusal.driver.free == VS_OOM_UNKNOWN &&
 		    event->thread == search->thread && event->device == search->refusal.device &&
 		    !search->refusal.caught)
 			search->refusal.driver = said(event);
@@ -147,10 +152,9 @@ static int step(struct search *search, const struct vramshim_event *event)
 	}
 }
 
-int vs_refusal_find(const struct vs_subject *subject, struct vs_refusal *ret_refusal)
+int vs_refusal_find(struct vramshim_trace *trace, struct vs_symbols *symbols, struct vs_refusal *ret_refusal)
 {
-	struct vramshim_trace *trace = subject->process->trace;
-	struct search search = {.subject = subject};
+	struct search search = {.trace = trace, .symbols = symbols};
 	struct vramshim_event event;
 	int r = 0;
 
@@ -158,8 +162,8 @@ int vs_refusal_find(const struct vs_subject *subject, struct vs_refusal *ret_ref
 	vramshim_trace_rewind(trace);
 	while (r == 0 && vramshim_trace_next(trace, &event) > 0)
 		r = step(&search, &event);
-	vs_map_done(&search.held);
-	if (r == 0 && !search.sequence)
+	vs_resolver_release(&search.resolver);
+	if (r == 0 && !search.refusal.sequence)
 		r = -ENOENT;
 	if (r == 0)
 		*ret_refusal = search.refusal;

@@ -5,7 +5,11 @@
 #ifndef VS_REPORT_OOM_REFUSAL_H
 #define VS_REPORT_OOM_REFUSAL_H
 
-#include "subject.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <vramshim/trace.h>
+
+struct vs_symbols;
 
 /* What the driver said at an error. Bytes. */
 struct vs_driver_said {
@@ -16,6 +20,7 @@ struct vs_driver_said {
 /* The last time that device memory was refused to somebody else than PyTorch's caching allocator. Bytes. */
 struct vs_refusal {
 	int device;
+	uint64_t sequence; /* of the event */
 	uint64_t size, time_ns;
 	uint32_t stack;
 	const char *entry; /* the function called; may be NULL */
@@ -23,13 +28,13 @@ struct vs_refusal {
 	struct vs_driver_said driver;
 	bool torch;                   /* the caching allocator has been used in this process */
 	uint64_t allocated, reserved; /* ... its counters then */
-	uint64_t held;                /* what all calls of this process had got and not given back */
+	uint64_t held;                /* what this process had of the card, but for its contexts */
 	bool by_torch;                /* PyTorch asked, without its cache: by another backend, or with caching off */
 	bool caught;                  /* the process got memory afterwards */
 };
 
-/* -ENOENT: there was none; -ENOMEM. Rewinds the trace. */
-int vs_refusal_find(const struct vs_subject *subject, struct vs_refusal *ret_refusal);
+/* Of a process's trace and its symbols. -ENOENT: there was none; -ENOMEM. Rewinds the trace. */
+int vs_refusal_find(struct vramshim_trace *trace, struct vs_symbols *symbols, struct vs_refusal *ret_refusal);
 
 /* The same at PyTorch's out-of-memory event `sequence`. Rewinds the trace. */
 struct vs_driver_said vs_refusal_sample(struct vramshim_trace *trace, uint64_t sequence);

@@ -19,7 +19,11 @@ static int analyse(const struct vs_process *process, const struct vs_analyse_opt
 	if (r < 0)
 		return r;
 	own.symbols = subject.symbols;
-	r = vs_analyse(process->trace, &own, &subject.summary);
+	if (own.blocks_at == VS_BLOCKS_OOM)
+		r = vs_refusal_find(process->trace, subject.symbols, &subject.refusal);
+	own.refused = (struct vs_refused){subject.refusal.sequence, subject.refusal.device, subject.refusal.caught};
+	if (r == 0 || r == -ENOENT)
+		r = vs_analyse(process->trace, &own, &subject.summary);
 	if (r < 0) {
 		vs_symbols_free(subject.symbols);
 		return r;

@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "ledger/analyse.h"
+#include "oom_refusal.h"
 #include "run.h"
 #include "symbol/symbol.h"
 
@@ -14,6 +15,8 @@ struct vs_subject {
 	const struct vs_process *process;
 	struct vs_symbols *symbols;
 	struct vs_summary *summary;
+	/* Where it was analysed for VS_BLOCKS_OOM: the last one; .sequence 0: none. */
+	struct vs_refusal refusal;
 };
 
 struct vs_subjects {
