@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <unistd.h>
 
 #include "shim/check.h"
-#include "shim/descriptors.h"
 #include "shim/libraries.h"
+#include "shim/libunwind.h"
 #include "shim/native_stack.h"
 #include "shim/symbols.h"
 #include "shim/unwind_rule.h"
@@ -15,7 +14,7 @@
 static _Atomic(int (*)(void **, int)) backtrace_function;
 static atomic_int beginner, prepared; /* which process began to prepare, which one has: pids */
 
-/* Relaxed, like what is called first below: threads that prepare at once find the same. */
+/* Relaxed: threads that prepare at once find the same. */
 static _Atomic(const char *) missing;
 static _Atomic uint64_t main_stack_end; /* the first stack pointer of the process; 0: not known */
 
@@ -29,20 +28,11 @@ extern const char etext[] __attribute__((visibility("hidden")));
 /* No code lies below: libunwind's own bound for the end of a stack. */
 #define LOWEST_CODE 0x4000
 
-/* libunwind opens a pipe when it is called first, and keeps it. */
-static _Atomic(int (*)(void **, int)) first_backtrace;
-
-static void call_first(void)
-{
-	void *frame;
-
-	atomic_load_explicit(&first_backtrace, memory_order_relaxed)(&frame, 1);
-}
-
 void vs_native_prepare(void)
 {
 	int me = (int)getpid(), by = 0;
-	void *library, *symbol = NULL, **stack_end;
+	int (*backtrace)(void **, int) = NULL;
+	void **stack_end;
 	const char *off = "off: libunwind.so.8 is not installed";
 
 	if (atomic_load_explicit(&prepared, memory_order_acquire) == me)
@@ -57,21 +47,13 @@ void vs_native_prepare(void)
 	else
 		by = me;
 	atomic_store_explicit(&missing, off, memory_order_relaxed);
-	/* Not linked: as a dependency of a preload it would take over every C++ throw of the job, ten times dearer.
-	 * RTLD_LOCAL keeps its exception handling to itself. libunwind.so.8 is every release since 1.1 (2013). */
 	if (by == me) {
-		library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
-		symbol = library ? dlsym(library, "unw_backtrace") : NULL;
-		atomic_store_explicit(&first_backtrace, (int (*)(void **, int))symbol, memory_order_relaxed);
-		if (symbol && vs_with_high_descriptors(call_first) < 0) {
-			atomic_store_explicit(&missing, "off: too few file descriptors", memory_order_relaxed);
-			symbol = NULL;
-		}
+		backtrace = vs_libunwind_open();
 		stack_end = vs_symbol_find("__libc_stack_end");
 		main_stack_end = stack_end ? (uint64_t)(uintptr_t)*stack_end : 0;
 		vs_unwind_prepare();
 	}
-	atomic_store_explicit(&backtrace_function, (int (*)(void **, int))symbol, memory_order_relaxed);
+	atomic_store_explicit(&backtrace_function, backtrace, memory_order_relaxed);
 	atomic_store_explicit(&prepared, me, memory_order_release);
 }
 

@@ -3,13 +3,12 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "shim/process.h"
 #include "shim/python_layout.h"
 #include "shim/python_stack.h"
 #include "shim/python_text.h"
+#include "shim/readable.h"
 #include "shim/symbols.h"
 
 enum state {
@@ -57,18 +56,10 @@ static inline int32_t load32(const char *object, size_t offset)
 	return value;
 }
 
-/* Read memory that may not be there. Where a sandbox forbids the call, believe any sensible address: what is
- * checked then is that the values fit, which wrong offsets hardly ever survive. */
+/* Read memory that may not be there. */
 static int peek(const char *address, void *buffer, size_t size)
 {
-	struct iovec local = {buffer, size}, remote = {(void *)(uintptr_t)address, size};
-	ssize_t got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
-
-	if (got == (ssize_t)size)
-		return 0;
-	if (got >= 0 || (errno != ENOSYS && errno != EPERM))
-		return -EFAULT;
-	if ((uintptr_t)address < 65536 || (uintptr_t)address >> 47 || (uintptr_t)address % 8)
+	if (!vs_readable(address, size))
 		return -EFAULT;
 	memcpy(buffer, address, size);
 	return 0;

@@ -7,8 +7,11 @@
 
 #include <elf.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "shim/libraries.h"
 
@@ -23,6 +26,11 @@ struct tables {
 	const uint32_t *hash;
 	const ElfW(Sym) * symbols;
 	const char *strings;
+	/* What the loader fills in: of data and of functions that are called through the PLT. */
+	struct {
+		const ElfW(Rela) * begin;
+		size_t size;
+	} relocations[2];
 };
 
 /* Bernstein's, as the linker computes it. */
@@ -44,7 +52,7 @@ static const void *table(const struct dl_phdr_info *info, ElfW(Addr) value)
 static struct tables tables_of(const struct dl_phdr_info *info)
 {
 	const ElfW(Dyn) *dynamic = NULL;
-	struct tables tables = {NULL, NULL, NULL};
+	struct tables tables = {0};
 
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
@@ -59,6 +67,18 @@ static struct tables tables_of(const struct dl_phdr_info *info)
 			break;
 		case DT_STRTAB:
 			tables.strings = table(info, dynamic->d_un.d_ptr);
+			break;
+		case DT_RELA:
+			tables.relocations[0].begin = table(info, dynamic->d_un.d_ptr);
+			break;
+		case DT_RELASZ:
+			tables.relocations[0].size = dynamic->d_un.d_val;
+			break;
+		case DT_JMPREL:
+			tables.relocations[1].begin = table(info, dynamic->d_un.d_ptr);
+			break;
+		case DT_PLTRELSZ:
+			tables.relocations[1].size = dynamic->d_un.d_val;
 			break;
 		}
 	}
@@ -140,6 +160,78 @@ void *vs_symbol_find(const char *name)
 	size_t size;
 
 	return vs_symbol_data(name, &size);
+}
+
+#if defined(__x86_64__)
+enum { FUNCTION = R_X86_64_JUMP_SLOT, ADDRESS = R_X86_64_GLOB_DAT };
+#elif defined(__aarch64__)
+enum { FUNCTION = R_AARCH64_JUMP_SLOT, ADDRESS = R_AARCH64_GLOB_DAT };
+#endif
+
+struct replacing {
+	uintptr_t inside;
+	const struct vs_symbol_slot *slots;
+	unsigned int count;
+};
+
+static bool holds(const struct dl_phdr_info *info, uintptr_t address)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+		    address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
+			return true;
+	return false;
+}
+
+/* Where the loader has write-protected its tables, they are so again afterwards. */
+static void store(const struct dl_phdr_info *info, void **at, void *value)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)at & ~(page - 1);
+	bool guarded = false;
+
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		guarded |= info->dlpi_phdr[i].p_type == PT_GNU_RELRO &&
+		           (uintptr_t)at - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz;
+	if (guarded && mprotect((void *)begin, page, PROT_READ | PROT_WRITE) < 0)
+		return;
+	/* Other threads may be calling through it. */
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	if (guarded)
+		mprotect((void *)begin, page, PROT_READ);
+}
+
+static int replace_in(struct dl_phdr_info *info, size_t size, void *data)
+{
+	const struct replacing *replacing = data;
+	struct tables tables;
+
+	(void)size;
+	if (!holds(info, replacing->inside))
+		return 0;
+	tables = tables_of(info);
+	for (int kind = 0; kind < 2 && tables.symbols && tables.strings; kind++) {
+		const ElfW(Rela) *at = tables.relocations[kind].begin;
+		size_t count = at ? tables.relocations[kind].size / sizeof(*at) : 0;
+
+		for (; count; count--, at++) {
+			const char *name = tables.strings + tables.symbols[ELF64_R_SYM(at->r_info)].st_name;
+
+			if (ELF64_R_TYPE(at->r_info) != FUNCTION && ELF64_R_TYPE(at->r_info) != ADDRESS)
+				continue;
+			for (unsigned int i = 0; i < replacing->count; i++)
+				if (!strcmp(replacing->slots[i].name, name))
+					store(info, (void **)(info->dlpi_addr + at->r_offset),
+					      replacing->slots[i].replacement);
+		}
+	}
+	return 1;
+}
+
+void vs_symbol_replace(const void *inside, const struct vs_symbol_slot *slots, unsigned int count)
+{
+	struct replacing replacing = {(uintptr_t)inside, slots, count};
+
+	vs_libraries_each(replace_in, &replacing);
 }
 
 static int loads(struct dl_phdr_info *info, size_t size, void *data)

@@ -20,6 +20,14 @@ void *vs_symbol_in(const struct dl_phdr_info *info, const char *name);
 void *vs_symbol_find(const char *name);
 /* The same, and how many bytes the definition has. */
 void *vs_symbol_data(const char *name, size_t *ret_size);
+/* Something that a library calls by this name, and what it is to call instead. */
+struct vs_symbol_slot {
+	const char *name;
+	void *replacement;
+};
+/* Of the library that holds `inside`: its own calls, nobody else's, and as far as they go through its tables. What it
+ * looks up by the first calls of all must have been looked up (RTLD_NOW). */
+void vs_symbol_replace(const void *inside, const struct vs_symbol_slot *slots, unsigned int count);
 /* How often a library was loaded so far: nothing new is found before that changes. 0: not known (libraries.h). */
 unsigned long long vs_symbol_loads(void);
 

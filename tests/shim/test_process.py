@@ -214,6 +214,29 @@ def test_without_libunwind():
     assert "libunwind" in run.traces[0].facts["native_stacks"]
 
 
+FORBID = """
+import struct
+program = b"".join(struct.pack("HBBI", *line) for line in
+                   ((0x20, 0, 0, 0), (0x15, 0, 1, FORBIDDEN), (6, 0, 0, 0x80000000), (6, 0, 0, 0x7fff0000)))
+text = ctypes.create_string_buffer(program)
+filter = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(text)))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, filter) == 0, ctypes.get_errno()
+report(4096, 512)
+"""
+
+
+def test_sandbox_that_kills():
+    """Reading another process's memory ends the process in some; it is not needed to read one's own with care."""
+    if os.uname().machine != "x86_64":
+        print("the call's number is another one here: not tried")
+        return
+    run = python(FORBID.replace("FORBIDDEN", "310"))  # process_vm_readv
+    assert run.status == 0 and run.stderr == b"", (run.status, run.stderr)
+    event, = run.traces[0].of(TORCH_ALLOC)
+    assert event["python"] and event["native"]
+
+
 def test_library_with_a_note_that_is_not_mapped():
     """A build id where the program header leads to nothing: the loader never looks there, nor may we."""
     with open(JOB, "rb") as file:
