@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include <base/clock.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
+
+/* Relaxed, here and below: whoever is to know at once is told by its own thread. */
+static atomic_bool counter_is_forbidden;
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <stdatomic.h>
 #include <sys/prctl.h>
 
 static atomic_bool counter_is_even;
@@ -22,12 +27,29 @@ static atomic_bool counter_is_even;
 #define FASTEST ((UINT64_C(1) << 32) / 10)
 #endif
 
+uint64_t vs_clock_ask(clockid_t clock)
+{
+	struct timespec now = {0};
+
+	/* libc's reads the counter as well. */
+	if (atomic_load_explicit(&counter_is_forbidden, memory_order_relaxed))
+		syscall(SYS_clock_gettime, clock, &now);
+	else
+		clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 uint64_t vs_clock_exact(void)
 {
-	struct timespec now;
+	return vs_clock_ask(CLOCK_MONOTONIC);
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+void vs_clock_forbid(void)
+{
+	atomic_store_explicit(&counter_is_forbidden, true, memory_order_relaxed);
+#if defined(__x86_64__)
+	atomic_store_explicit(&counter_is_even, false, memory_order_relaxed);
+#endif
 }
 
 void vs_clock_prepare(void)
@@ -36,8 +58,11 @@ void vs_clock_prepare(void)
 	unsigned int a, b, c, d = 0;
 	int mode = PR_TSC_ENABLE;
 
-	/* Relaxed: whoever does not know yet asks the clock itself. */
-	if (prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_ENABLE && __get_cpuid(LEAF_POWER, &a, &b, &c, &d))
+	if (prctl(PR_GET_TSC, &mode) == 0 && mode != PR_TSC_ENABLE)
+		vs_clock_forbid();
+	/* Whoever does not know yet asks the clock itself. */
+	if (!atomic_load_explicit(&counter_is_forbidden, memory_order_relaxed) &&
+	    __get_cpuid(LEAF_POWER, &a, &b, &c, &d))
 		atomic_store_explicit(&counter_is_even, d & INVARIANT_TSC, memory_order_relaxed);
 #endif
 }

@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* 0.2 to 1 ms: the clock runs at most 500 ppm faster or slower than before (MAX_TICKADJ of the kernel's NTP), half a
  * microsecond in that time. */
@@ -28,9 +29,19 @@ struct vs_clock {
 
 /* Whether the counter runs evenly, and may be read. Once, before the first time is asked. */
 void vs_clock_prepare(void);
-/* A look at CLOCK_MONOTONIC itself, ns. */
+/* Whoever reads the counter on this thread, or on one that it makes, is about to be killed: from now on nobody here
+ * starts to, and the kernel is asked for the time. Clocks that run already are stopped by vs_clock_stop(). */
+void vs_clock_forbid(void);
+/* A look at a clock itself, ns; at CLOCK_MONOTONIC. */
+uint64_t vs_clock_ask(clockid_t clock);
 uint64_t vs_clock_exact(void);
 uint64_t vs_clock_look(struct vs_clock *clock);
+
+/* The next time is asked, it is a look. */
+static inline void vs_clock_stop(struct vs_clock *clock)
+{
+	*clock = (struct vs_clock){0};
+}
 
 /* The time, ns. */
 static inline uint64_t vs_clock_now(struct vs_clock *clock)

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -73,16 +72,15 @@ static int wanted(enum vs_oom_of of, uint32_t stack)
 		_Atomic int reports;
 	} all[VS_OOM_OF_COUNT];
 	struct told *told = &all[of];
-	struct timespec now;
+	int64_t now = (int64_t)(vs_clock_exact() / 1000000000);
 
 	if (!program)
 		return 0;
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	int64_t before = atomic_load_explicit(&told->last, memory_order_relaxed);
-	if (before && (now.tv_sec - before < APART_S ||
-	               (stack && stack == atomic_load_explicit(&told->stack, memory_order_relaxed))))
+	if (before &&
+	    (now - before < APART_S || (stack && stack == atomic_load_explicit(&told->stack, memory_order_relaxed))))
 		return 0;
-	atomic_store_explicit(&told->last, now.tv_sec + 1, memory_order_relaxed);
+	atomic_store_explicit(&told->last, now + 1, memory_order_relaxed);
 	atomic_store_explicit(&told->stack, stack, memory_order_relaxed);
 	return atomic_fetch_add_explicit(&told->reports, 1, memory_order_relaxed) < REPORTS_MAX;
 }

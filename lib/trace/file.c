@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <base/clock.h>
 #include <base/error.h>
 #include <base/section.h>
 #include <fcntl.h>
@@ -7,7 +8,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <trace/file.h>
 #include <trace/process.h>
 #include <unistd.h>
@@ -125,14 +125,6 @@ static uint8_t *map_chunk(const struct vs_file *file, uint32_t index)
 	return mapped == MAP_FAILED ? NULL : mapped;
 }
 
-static uint64_t nanoseconds(clockid_t clock)
-{
-	struct timespec now = {0};
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 static void fill_header(struct vs_file *file, uint64_t max_size)
 {
 	struct vs_trace_header *header = file->header;
@@ -144,8 +136,8 @@ static void fill_header(struct vs_file *file, uint64_t max_size)
 	header->time_shift = VS_TIME_SHIFT;
 	header->pid = (uint32_t)getpid();
 	header->start_ticks = vs_process_start(header->pid);
-	header->started_ns = nanoseconds(CLOCK_REALTIME);
-	header->started_mono_ns = nanoseconds(CLOCK_MONOTONIC);
+	header->started_ns = vs_clock_ask(CLOCK_REALTIME);
+	header->started_mono_ns = vs_clock_ask(CLOCK_MONOTONIC);
 	header->max_size = max_size;
 	header->chunks = 1;
 	vs_chunk_begin((struct vs_chunk_header *)((uint8_t *)header + VS_HEADER_SIZE), &definitions, 0, NULL);

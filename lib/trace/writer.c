@@ -84,7 +84,14 @@ struct vs_log *vs_log_new(struct vs_writer *writer, uint32_t thread)
 		return NULL;
 	log->writer = writer;
 	log->thread = thread;
+	/* What its last thread may read, this one may not have been allowed to. */
+	vs_clock_stop(&log->clock);
 	return log;
+}
+
+void vs_log_stop_clock(struct vs_log *log)
+{
+	vs_clock_stop(&log->clock);
 }
 
 void vs_log_retire(struct vs_log *log)

@@ -39,6 +39,8 @@ void vs_writer_finish(struct vs_writer *writer);
 struct vs_log *vs_log_new(struct vs_writer *writer, uint32_t thread);
 /* The thread ends: its log serves the next thread, which goes on in the same chunk. Accepts NULL. */
 void vs_log_retire(struct vs_log *log);
+/* After vs_clock_forbid(), by the log's own thread. */
+void vs_log_stop_clock(struct vs_log *log);
 
 /* Append one event. `event->sequence` and `event->time_ns` are given by the log: the caller leaves them 0. Fields the
  * type does not use are ignored. Only the log's own thread may call this. */

@@ -474,6 +474,80 @@ static void worked(void)
 	host_counted();
 }
 
+/* Until the processor's counter stands in for the clock. */
+static void work_long(void)
+{
+	for (unsigned int i = 0; i < 100; i++) {
+		host_give(host_take(512), 512);
+		usleep(500);
+	}
+}
+
+static void *work_long_in_thread(void *argument)
+{
+	work_long();
+	return argument;
+}
+
+static void *work_long_on_both_sides(void *barrier)
+{
+	work_long();
+	pthread_barrier_wait(barrier);
+	pthread_barrier_wait(barrier);
+	work_long();
+	return NULL;
+}
+
+static void forbid_the_counter(void)
+{
+	int mode = 0;
+
+	CHECK(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) == 0);
+	CHECK(prctl(PR_GET_TSC, &mode) == 0 && mode == PR_TSC_SIGSEGV);
+}
+
+static void work_without_the_counter(void)
+{
+	pid_t pid;
+	int status;
+
+	work_everywhere();
+	work_long();
+	pid = fork();
+	if (pid == 0) {
+		work_everywhere();
+		_exit(8);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 8 << 8);
+}
+
+/* For this thread and those that it makes from now on; one of them in the place of one that is gone. */
+static void counter_forbidden(void)
+{
+	pthread_barrier_t barrier;
+	pthread_t gone, other;
+
+	CHECK(pthread_barrier_init(&barrier, NULL, 2) == 0);
+	CHECK(pthread_create(&gone, NULL, work_long_in_thread, NULL) == 0 && pthread_join(gone, NULL) == 0);
+	CHECK(pthread_create(&other, NULL, work_long_on_both_sides, &barrier) == 0);
+	work_long();
+	pthread_barrier_wait(&barrier);
+	forbid_the_counter();
+	work_without_the_counter();
+	pthread_barrier_wait(&barrier);
+	CHECK(prctl(PR_SET_TSC, PR_TSC_ENABLE) == 0);
+	work_long();
+	CHECK(pthread_join(other, NULL) == 0);
+	errno = 0;
+	CHECK(prctl(PR_SET_TSC, 17) == -1 && errno == EINVAL);
+}
+
+static void counter_forbidden_before(void)
+{
+	forbid_the_counter();
+	work_without_the_counter();
+}
+
 const struct scenario host_limits[] = {
     {"no-memory", no_memory},
     {"memory-ends", memory_ends},
@@ -496,6 +570,8 @@ const struct scenario host_limits[] = {
     {"other-user", other_user},
     {"sandbox", sandbox},
     {"sandbox-later", sandbox_later},
+    {"counter-forbidden", counter_forbidden},
+    {"counter-forbidden-before", counter_forbidden_before},
     {"idle", idle},
     {"worked", worked},
     {NULL, NULL},
