@@ -273,9 +273,8 @@ void vs_call_capture_ended(const struct vs_call *call)
 		int(*real) VS_OR_VOID params;                                                                        \
 		struct vs_call call = {.entry = VS_ENTRY_##export};                                                  \
                                                                                                                      \
-		/* A runtime that is linked into the caller's library, which nobody else can see. */                 \
 		if (!found)                                                                                          \
-			found = vs_real_needed_by(caller, #export, NULL);                                            \
+			found = vs_real_for(VS_ENTRY_##export, caller);                                              \
 		if (!found)                                                                                          \
 			return VS_CUDA_NOT_INITIALIZED;                                                              \
 		real = (int(*) VS_OR_VOID params)found;                                                              \

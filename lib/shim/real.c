@@ -52,7 +52,8 @@ static void *bundled(const char *name, const char *version)
 	return vs_modules_find("libcudart", path, sizeof(path)) == 0 ? symbol_in(path, name, version) : NULL;
 }
 
-void *vs_real_symbol(enum vs_api api, const char *name)
+/* What is loaded for all; where `anywhere`, else in a library of one of the known names. */
+static void *symbol_of(enum vs_api api, const char *name, bool anywhere)
 {
 	int saved = errno;
 	void *symbol = NULL;
@@ -63,13 +64,19 @@ void *vs_real_symbol(enum vs_api api, const char *name)
 	vs_loader_resolve();
 	if (vs_loader.dlsym)
 		symbol = vs_loader.dlsym(RTLD_NEXT, name);
-	for (const char *const *library = library_names[api]; vs_loader.dlsym && !symbol && *library; library++)
+	anywhere = anywhere && vs_loader.dlsym;
+	for (const char *const *library = library_names[api]; anywhere && !symbol && *library; library++)
 		symbol = symbol_in(*library, name, NULL);
-	if (vs_loader.dlsym && !symbol && api == VS_API_RUNTIME)
+	if (anywhere && !symbol && api == VS_API_RUNTIME)
 		symbol = bundled(name, NULL);
 	vs_section_leave(&section);
 	errno = saved;
 	return symbol;
+}
+
+void *vs_real_symbol(enum vs_api api, const char *name)
+{
+	return symbol_of(api, name, true);
 }
 
 void *vs_real_needed_by(const void *caller, const char *name, const char *version)
@@ -145,12 +152,30 @@ void *vs_real_look_up(enum vs_entry entry, unsigned int instance)
 	if (instance_versions[instance])
 		real = versioned_symbol(info->export, instance_versions[instance]);
 	else if (instance == VS_INSTANCE_DEFAULT)
-		real = vs_real_symbol(info->api, info->export);
+		real = symbol_of(info->api, info->export, info->api != VS_API_RUNTIME);
 	if (!real || vs_real_is_ours(real)) {
 		atomic_store_explicit(&in_vain[entry][instance], next, memory_order_relaxed);
 		return NULL;
 	}
 	atomic_store_explicit(&vs_real_slots[entry][instance], real, memory_order_release);
+	return real;
+}
+
+void *vs_real_for(enum vs_entry entry, const void *caller)
+{
+	/* Looks into the file system, and stays. */
+	static _Atomic(void *) elsewhere[VS_ENTRY_COUNT];
+	const struct vs_entry_info *info = &vs_entries[entry];
+	void *real = vs_real_needed_by(caller, info->export, NULL);
+
+	if (!real)
+		real = atomic_load_explicit(&elsewhere[entry], memory_order_acquire);
+	if (!real) {
+		real = vs_real_symbol(info->api, info->export);
+		if (real && vs_real_is_ours(real))
+			real = NULL;
+		atomic_store_explicit(&elsewhere[entry], real, memory_order_release);
+	}
 	return real;
 }
 

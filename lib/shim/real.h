@@ -58,7 +58,8 @@ void *vs_real_symbol(enum vs_api api, const char *name);
  * where there is none but ours. Takes the loader's lock; errno is kept. */
 void *vs_real_needed_by(const void *caller, const char *name, const char *version);
 
-/* The function behind an instance, looked up at its first call; NULL when no library has it (yet). */
+/* The function behind an instance, looked up at its first call; NULL when no library has it (yet). Of the runtime's
+ * default instance that is one that is loaded for all. */
 void *vs_real_look_up(enum vs_entry entry, unsigned int instance);
 
 static inline void *vs_real(enum vs_entry entry, unsigned int instance)
@@ -68,6 +69,10 @@ static inline void *vs_real(enum vs_entry entry, unsigned int instance)
 
 	return real ? real : vs_real_look_up(entry, instance);
 }
+
+/* Where an instance has none: a runtime is linked into the caller's library, or loaded for it alone; else, whoever
+ * has one. NULL: nobody. */
+void *vs_real_for(enum vs_entry entry, const void *caller);
 
 /* Whether any instance has a function behind it. */
 bool vs_real_any(enum vs_entry entry);

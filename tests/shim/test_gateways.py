@@ -61,6 +61,43 @@ def test_runtime_within_a_library():
     assert [e["size"] for e in recorded.traces[0].of(CUDA_ALLOC)] == [1000]
 
 
+# In which order they are opened says nothing about whose runtime a library calls: its own.
+OWN_JOB = """
+import ctypes, os, shutil, sys, tempfile
+order, folder = sys.argv[1], sys.argv[2]
+copies = tempfile.mkdtemp()
+ctypes.CDLL(folder + "/libcuda.so.1")
+own, shared = [], []
+for what in order:
+    if what == "s":
+        shared.append(ctypes.CDLL(folder + "/runtimes/12/plugin.so"))
+        assert shared[-1].plugin_use(ctypes.c_size_t(1000)) == 0
+    else:
+        own.append(ctypes.CDLL(shutil.copy(folder + "/static.so", "%s/own%d.so" % (copies, len(own)))))
+        assert own[-1].use(ctypes.c_size_t(1000)) == 1007
+shutil.rmtree(copies)
+for turn in range(3):
+    for library in own:
+        assert library.use(ctypes.c_size_t(2000)) == 2007
+    for library in shared:
+        assert library.plugin_use(ctypes.c_size_t(2000)) == 0
+print([ctypes.c_int.in_dll(library, "calls").value for library in own], [library.plugin_calls() for library in shared])
+"""
+
+
+def test_runtimes_within_libraries_and_a_shared_one():
+    for order in "os", "so", "oos", "oso", "soo":
+        command = [sys.executable, "-c", OWN_JOB, order, TOOLS]
+        plain, recorded = Run(command, shim=False), Run(command)
+        disabled = Run(command, env={"VRAMSHIM_DISABLE": "1"})
+        assert plain.status == 0 and plain.stdout, plain.stderr.decode()
+        for run in recorded, disabled:
+            assert (run.status, run.stdout, run.stderr) == (0, plain.stdout, b""), (order, run.stdout, run.stderr.decode())
+        assert plain.stdout.split()[:1] == [b"[4]" if order.count("o") == 1 else b"[4,"], plain.stdout
+        sizes = sorted(e["size"] for e in recorded.traces[0].of(CUDA_ALLOC))
+        assert sizes == [1000] * order.count("o") + [1012] + [2000] * 3 * order.count("o") + [2012] * 3, (order, sizes)
+
+
 def runtimes(*majors):
     run = Run([sys.executable, "-c", JOB, RUNTIMES] + [str(major) for major in majors])
     assert run.status == 0 and run.stderr == b"", run.stderr.decode()
