@@ -44,28 +44,55 @@ static bool begins(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-/* "libfoo-1.so.2" is "foo-1", "_backend.cpython-311-x86_64-linux-gnu.so" is "_backend", "a.out" is itself. */
-static void short_name(const char *file, char ret_name[VS_OWNER_NAME_MAX])
+static const char *file_of(const char *path)
 {
-	const char *end;
+	const char *slash = strrchr(path, '/');
 
-	if (begins(file, "lib") && file[3])
-		file += 3;
-	end = strstr(file, ".cpython-");
-	if (!end)
-		end = strstr(file, ".abi3.");
-	if (!end)
-		end = strstr(file, ".so");
-	if (!end || end == file)
-		end = file + strlen(file);
-	snprintf(ret_name, VS_OWNER_NAME_MAX, "%.*s", (int)(end - file < 4096 ? end - file : 4096), file);
+	return slash ? slash + 1 : path;
 }
 
-static uint8_t named(struct vs_owners *owners, const char *file)
+/* Where Python's packages are installed: what follows is the name by which a module is imported. */
+static const char *below_packages(const char *path)
+{
+	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
+		const char *found = strstr(path, folders[i]);
+
+		if (found)
+			return found + strlen(folders[i]);
+	}
+	return NULL;
+}
+
+/* An extension module is "package.module", elsewhere its file is all that is known: "_backend.abi3.so" is "_backend".
+ * "libfoo-1.so.2" is "foo-1", "a.out" is itself. */
+static void short_name(const char *path, char ret_name[VS_OWNER_NAME_MAX])
+{
+	const char *name = file_of(path), *end = strstr(name, ".cpython-"), *dotted = below_packages(path);
+
+	if (!end)
+		end = strstr(name, ".abi3.");
+	if (end && end != name && dotted && end - dotted < VS_OWNER_NAME_MAX) {
+		snprintf(ret_name, VS_OWNER_NAME_MAX, "%.*s", (int)(end - dotted), dotted);
+		for (char *slash = strchr(ret_name, '/'); slash; slash = strchr(slash, '/'))
+			*slash = '.';
+		return;
+	}
+	if (begins(name, "lib") && name[3])
+		name += 3;
+	if (!end)
+		end = strstr(name, ".so");
+	if (!end || end <= name)
+		end = name + strlen(name);
+	snprintf(ret_name, VS_OWNER_NAME_MAX, "%.*s", (int)(end - name < 4096 ? end - name : 4096), name);
+}
+
+static uint8_t named(struct vs_owners *owners, const char *path)
 {
 	char name[VS_OWNER_NAME_MAX];
 
-	short_name(file, name);
+	short_name(path, name);
 	/* A file that happens to be called like a library that has its place already belongs there. */
 	for (uint8_t i = VS_OWNER_PYTORCH; i < VS_OWNER_NAMED + owners->named_count; i++)
 		if (!strcmp(vs_owner_name(owners, i), name))
@@ -76,22 +103,35 @@ static uint8_t named(struct vs_owners *owners, const char *file)
 	return (uint8_t)(VS_OWNER_NAMED + owners->named_count++);
 }
 
-bool vs_owner_of_file(struct vs_owners *owners, const char *path, uint8_t *ret_owner)
+static bool is_silent(const char *file)
 {
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
-
 	if (!*file || *file == '[') /* no file: "[vdso]" */
-		return false;
+		return true;
 	for (size_t i = 0; i < sizeof(silent) / sizeof(*silent); i++)
 		if (begins(file, silent[i]))
-			return false;
-	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
-		if (begins(file, files[i].prefix)) {
-			*ret_owner = files[i].owner;
 			return true;
-		}
-	}
-	*ret_owner = named(owners, file);
+	return false;
+}
+
+uint8_t vs_owner_known(const char *path)
+{
+	const char *file = file_of(path);
+
+	if (is_silent(file))
+		return VS_OWNER_NOBODY;
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
+		if (begins(file, files[i].prefix))
+			return files[i].owner;
+	return VS_OWNER_OTHER;
+}
+
+bool vs_owner_of_file(struct vs_owners *owners, const char *path, uint8_t *ret_owner)
+{
+	uint8_t owner = vs_owner_known(path);
+
+	if (owner == VS_OWNER_NOBODY)
+		return false;
+	*ret_owner = owner == VS_OWNER_OTHER ? named(owners, path) : owner;
 	return true;
 }
 

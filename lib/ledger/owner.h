@@ -40,7 +40,12 @@ struct vs_owners { /* of one trace; all zero to begin with */
  * driver, the recorder, libc, and what only carries a call on (libffi). */
 bool vs_owner_of_file(struct vs_owners *owners, const char *path, uint8_t *ret_owner);
 
-/* "nccl", "cublas", "other", or the file's name without "lib" and all suffixes. Good as long as `owners`. */
+/* The same of those that are known by name: VS_OWNER_OTHER for all others, VS_OWNER_NOBODY for those that say
+ * nothing. */
+uint8_t vs_owner_known(const char *path);
+
+/* "nccl", "cublas", "other"; the name by which Python imports an extension module ("cupy.cuda.memory"), or the file's
+ * name without "lib" and all suffixes. Good as long as `owners`. */
 const char *vs_owner_name(const struct vs_owners *owners, uint8_t owner);
 
 #endif

@@ -175,6 +175,40 @@ const struct vs_evidence *vs_sites_evidence(const struct vs_sites *sites)
 	return &sites->evidence;
 }
 
+static const char *file_of(const struct vs_sites *sites, uint64_t address)
+{
+	const struct vramshim_module *module = vramshim_trace_module(sites->trace, address - 1);
+
+	return module ? module->path : "";
+}
+
+/* Whether what asked, in frame `asker`, is an allocator of the job's that PyTorch's own has its segments from
+ * (torch.cuda.MemPool): they are in its reserve. Others that it calls back, as NCCL, keep what they take. */
+static bool asks_for_pytorch(struct vs_sites *sites, const struct vramshim_stack *stack, uint32_t asker)
+{
+	bool plugged = false;
+
+	for (uint32_t i = asker + 1; i < stack->native_count; i++) {
+		const struct vs_frame *frame;
+
+		switch (vs_owner_known(file_of(sites, stack->native[i]))) {
+		case VS_OWNER_NOBODY:
+			break;
+		case VS_OWNER_PYTORCH:
+			return plugged;
+		case VS_OWNER_TORCH:
+			frame = vs_symbol_native(sites->symbols, stack->native[i]);
+			plugged |= frame && strstr(frame->function, "PluggableAllocator");
+			break;
+		default:
+			if (plugged)
+				return false;
+			break;
+		}
+	}
+	return false;
+}
+
 uint8_t vs_sites_owner(struct vs_sites *sites, uint32_t id)
 {
 	struct stack_site *entry = entry_of(sites, id);
@@ -187,10 +221,11 @@ uint8_t vs_sites_owner(struct vs_sites *sites, uint32_t id)
 	entry->owner = VS_OWNER_NOBODY;
 	stack = vramshim_trace_stack(sites->trace, id);
 	for (uint32_t i = 0; stack && i < stack->native_count; i++) {
-		const struct vramshim_module *module = vramshim_trace_module(sites->trace, stack->native[i] - 1);
-
-		if (module && vs_owner_of_file(&sites->owners, module->path, &entry->owner))
-			break;
+		if (!vs_owner_of_file(&sites->owners, file_of(sites, stack->native[i]), &entry->owner))
+			continue;
+		if (entry->owner != VS_OWNER_PYTORCH && asks_for_pytorch(sites, stack, i))
+			entry->owner = VS_OWNER_PYTORCH;
+		break;
 	}
 	entry->done |= OWNER_DONE;
 	return entry->owner;

@@ -2,6 +2,7 @@
  *
  * A program whose libraries take GPU memory, and which knows what each holds: job FOLDER COMMAND...
  *   LIBRARY:KIND:BYTES   lib<LIBRARY>.so in FOLDER takes BYTES (consumer.c has the kinds)
+ *   FUNCTION:LIBRARY:KIND:BYTES  the same when PyTorch's allocator asks for it through that function
  *   random:SEED:COUNT    COUNT random takes and gives by all libraries, on all devices
  *   device:N  sleep:MS  wait (for a line on standard input)
  *   export  import:HEX   the last piece to another process, which opens it: "handle HEX"
@@ -138,6 +139,31 @@ static void one(const char *name, char kind, uint64_t size)
 	require(0, name);
 }
 
+/* What PyTorch's allocator has from another one is its own. */
+static void through(const char *function, const char *name, char kind, uint64_t size)
+{
+	struct library *allocator = library(LIBRARIES - 1);
+	struct piece piece = {.kind = kind, .size = size};
+	char path[4096];
+	int (*ask)(void *, void *, struct piece *);
+	void *torch, *between;
+
+	snprintf(path, sizeof(path), "%s/lib%s.so", folder, allocator->name);
+	ask = (int (*)(void *, void *, struct piece *))dlsym(dlopen(path, RTLD_NOW | RTLD_LOCAL), "ask");
+	snprintf(path, sizeof(path), "%s/libtorch_cuda.so", folder);
+	torch = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	between = torch ? dlsym(torch, function) : NULL;
+	require(ask && between, function);
+	for (size_t i = 0; i < LIBRARIES; i++) {
+		if (strcmp(name, libraries[i].name))
+			continue;
+		require(ask(between, (void *)library(i)->take, &piece) == 0, "out of memory");
+		(strcmp(function, "tracker") ? allocator : library(i))->held[device] += on_card(&piece);
+		return;
+	}
+	require(0, name);
+}
+
 static void export(void)
 {
 	int (*get)(struct handle *, void *) =
@@ -166,7 +192,7 @@ static void import(const char *hex)
 
 int main(int argc, char **argv)
 {
-	char name[64], kind, line[64];
+	char name[64], function[64], kind, line[64];
 	uint64_t seed, size;
 	int devices = 1;
 
@@ -191,6 +217,8 @@ int main(int argc, char **argv)
 			printf("waiting\n");
 			fflush(stdout);
 			require(fgets(line, sizeof(line), stdin) != NULL, "nobody answered");
+		} else if (sscanf(argv[i], "%63[^:]:%63[^:]:%c:%" SCNu64, function, name, &kind, &size) == 4) {
+			through(function, name, kind, size);
 		} else if (sscanf(argv[i], "%63[^:]:%c:%" SCNu64, name, &kind, &size) == 3) {
 			one(name, kind, size);
 		} else {

@@ -3,6 +3,9 @@
 other consumers planted: every byte on its line, nothing twice, and the sum exact at every sample.
 test_ledger.py BUILD"""
 
+import collections
+import csv
+import io
 import json
 import os
 import pathlib
@@ -74,6 +77,12 @@ class Ledger(unittest.TestCase):
         sections = re.split("\n(?:Outside PyTorch|What is on the card)\n", done.stdout)[1:]
         return " ".join(" ".join(section.split("\n\n")[0].split()) for section in sections)
 
+    def blocks(self, *options):
+        command = [BUILD / "tools" / "vramreport", "blocks", "--csv", *options, self.run_folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return list(csv.DictReader(io.StringIO(done.stdout)))
+
     def add_up(self, device):
         outside = device["outside_pytorch"]
         self.assertEqual(
@@ -116,6 +125,21 @@ class Ledger(unittest.TestCase):
                       "other processes 2.93 GiB", "unexplained 77.00 MiB", "used of the card 3.48 GiB",
                       "77.00 MiB of it this process's"):  # fmt: skip
             self.assertIn(words, text)
+
+    def test_an_allocator_under_pytorchs(self):
+        """What PyTorch's allocator has from another is in its reserve; what others take when they are told is theirs."""
+        held, outside = self.outside(
+            f"PluggableAllocator_malloc:mine:m:{20 * MIB}", f"PluggableAllocator_malloc:nccl:v:{6 * MIB}",
+            "tracker:nccl:m:1000000", "tracker:mine:d:3000", f"c10_cuda:m:{2 * MIB}", "sleep:100", "mine:m:100")  # fmt: skip
+        self.assertEqual(outside["by_library"], {"nccl": 1000000, "mine": 3100})
+        self.assertEqual((outside["pytorch"]["reserved_bytes"], held[0, "c10_cuda"]), (28 * MIB,) * 2)
+        self.assertEqual((held[0, "nccl"], held[0, "mine"]), (1000000, 3100))
+        # PyTorch is there, and its allocator gave out nothing: what CUDA did is shown.
+        for options in [], ["--cuda"]:
+            blocks = collections.Counter()
+            for row in self.blocks(*options):
+                blocks[row["tag"]] += int(row["size"])
+            self.assertEqual(blocks, {"nccl": 1000000, "mine": 3100, "pytorch": 28 * MIB})
 
     def test_nothing_unexplained(self):
         _, outside = self.outside("nccl:m:1000000")

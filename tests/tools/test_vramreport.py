@@ -519,6 +519,11 @@ class Blocks(Case):
         self.assertTrue(all(row["address"].startswith("0x7f") for row in rows))
         self.assertEqual([int(row["size"]) for row in self.rows("--at", "built")], [32 << 20] * 4)
         self.assertEqual(sum(int(row["size"]) for row in self.rows("--at", "end")), 12 * 32 << 20)
+        # What PyTorch's allocator has its blocks from: as much as it has reserved.
+        segments = self.rows("--cuda")
+        reserved = self.json("report", self.run_folder)["processes"][0]["devices"][0]["peak"]["reserved_bytes"]
+        self.assertEqual(sum(int(row["size"]) for row in segments), reserved)
+        self.assertEqual({(row["detail"], row["phase"]) for row in segments}, {("device", "")})
 
     def test_json(self):
         _, peak = self.trace()

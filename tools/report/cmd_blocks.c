@@ -24,11 +24,13 @@ static const char help[] =
     "Usage: vramreport blocks [OPTION]... RUN\n"
     "\n"
     "The blocks of PyTorch's allocator that are alive at one instant. Their sizes add up to\n"
-    "the allocated bytes of that instant. Of a program without PyTorch: what it has from\n"
-    "CUDA, with the library that asked as tag and the kind of memory as detail.\n"
+    "the allocated bytes of that instant. Of a program without PyTorch, or that uses another\n"
+    "allocator with it: what it has from CUDA, with the library that asked as tag and the\n"
+    "kind of memory as detail.\n"
     "\n"
     "      --at INSTANT  peak (default), end, oom (also where CUDA refused a library or a\n"
     "                    program without PyTorch), or the name of a mark\n"
+    "      --cuda        what every library has from CUDA, PyTorch's allocator among them\n"
     "      --cut         tag them by what was known then, as if the trace ended there\n"
     "      --explain ADDRESS  why the block at that address has its tag: its stack, its life,\n"
     "                    the rules that decided\n"
@@ -37,12 +39,12 @@ static const char help[] =
     "      --json        one JSON object (schema vramshim/blocks/1)\n"
     "  -h, --help        show this text\n";
 
-enum { OPTION_AT = VS_OPTION_FIRST, OPTION_CUT, OPTION_EXPLAIN, OPTION_ALL, OPTION_CSV, OPTION_JSON };
+enum { OPTION_AT = VS_OPTION_FIRST, OPTION_CUDA, OPTION_CUT, OPTION_EXPLAIN, OPTION_ALL, OPTION_CSV, OPTION_JSON };
 
 struct command_line {
 	const char *at;
 	uint64_t explain; /* 0: no; a block's address otherwise */
-	bool cut, all, csv, json;
+	bool cuda, cut, all, csv, json;
 };
 
 /* One line, of PyTorch's allocator or of CUDA's where there is no PyTorch. */
@@ -87,11 +89,12 @@ struct rows {
 	size_t count;
 };
 
-static struct rows rows_of(const struct vs_subject *subject, size_t device)
+static struct rows rows_of(const struct vs_subject *subject, size_t device, bool cuda)
 {
 	struct rows rows = {.device = &subject->summary->devices[device]};
 
-	rows.pytorch = vs_subject_has_pytorch(subject, rows.device);
+	/* Where its allocator gave out nothing, another one of the job's did. */
+	rows.pytorch = subject->summary->snapshot || (!cuda && rows.device->allocations);
 	rows.count = rows.pytorch ? rows.device->block_count : rows.device->cuda_block_count;
 	return rows;
 }
@@ -119,13 +122,13 @@ static void csv_row(const struct vs_summary *summary, int device, const struct r
 	printf(",%" PRIu32 "\n", row->stack);
 }
 
-static void csv(const struct vs_subjects *subjects)
+static void csv(const struct vs_subjects *subjects, bool cuda)
 {
 	puts("process,device,address,size,tag,detail,phase,step,stack");
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		for (size_t j = 0; j < summary->device_count; j++) {
-			struct rows rows = rows_of(&subjects->list[i], j);
+			struct rows rows = rows_of(&subjects->list[i], j, cuda);
 			for (size_t k = 0; k < rows.count; k++) {
 				struct row row = row_at(&rows, k);
 				csv_row(summary, rows.device->index, &row);
@@ -150,7 +153,7 @@ static void json_row(struct vs_json *json, const struct row *row)
 	vs_json_end(json);
 }
 
-static void json(const struct vs_subjects *subjects, const char *at)
+static void json(const struct vs_subjects *subjects, const char *at, bool cuda)
 {
 	struct vs_json json = vs_json_on(stdout);
 
@@ -168,7 +171,7 @@ static void json(const struct vs_subjects *subjects, const char *at)
 			vs_json_null(&json, "rank");
 		vs_json_array(&json, "devices");
 		for (size_t j = 0; j < summary->device_count; j++) {
-			struct rows rows = rows_of(&subjects->list[i], j);
+			struct rows rows = rows_of(&subjects->list[i], j, cuda);
 			vs_json_object(&json, NULL);
 			vs_json_signed(&json, "index", rows.device->index);
 			vs_json_array(&json, "blocks");
@@ -258,11 +261,12 @@ static void text_device(const struct vs_screen *screen, const struct vs_summary 
 static void text(const struct vs_subjects *subjects, const struct command_line *line)
 {
 	struct vs_screen screen = vs_screen_on(stdout);
+	bool cuda = line->cuda;
 
 	for (size_t i = 0; i < subjects->count; i++) {
 		const struct vs_summary *summary = subjects->list[i].summary;
 		for (size_t j = 0; j < summary->device_count; j++) {
-			struct rows rows = rows_of(&subjects->list[i], j);
+			struct rows rows = rows_of(&subjects->list[i], j, cuda);
 			text_device(&screen, summary, &rows, line);
 		}
 	}
@@ -301,10 +305,15 @@ static bool address(const char *text, uint64_t *ret_address)
 int vs_cmd_blocks(int argc, char **argv)
 {
 	static const struct option options[] = {
-	    {"at", required_argument, NULL, OPTION_AT}, {"all", no_argument, NULL, OPTION_ALL},
-	    {"cut", no_argument, NULL, OPTION_CUT},     {"explain", required_argument, NULL, OPTION_EXPLAIN},
-	    {"csv", no_argument, NULL, OPTION_CSV},     {"json", no_argument, NULL, OPTION_JSON},
-	    {"help", no_argument, NULL, 'h'},           {0},
+	    {"at", required_argument, NULL, OPTION_AT},
+	    {"all", no_argument, NULL, OPTION_ALL},
+	    {"cuda", no_argument, NULL, OPTION_CUDA},
+	    {"cut", no_argument, NULL, OPTION_CUT},
+	    {"explain", required_argument, NULL, OPTION_EXPLAIN},
+	    {"csv", no_argument, NULL, OPTION_CSV},
+	    {"json", no_argument, NULL, OPTION_JSON},
+	    {"help", no_argument, NULL, 'h'},
+	    {0},
 	};
 	static const struct {
 		const char *name;
@@ -318,6 +327,9 @@ int vs_cmd_blocks(int argc, char **argv)
 		switch (option) {
 		case OPTION_AT:
 			line.at = optarg;
+			break;
+		case OPTION_CUDA:
+			line.cuda = true;
 			break;
 		case OPTION_CUT:
 			line.cut = true;
@@ -368,9 +380,9 @@ int vs_cmd_blocks(int argc, char **argv)
 			status = VS_ANSWER_NONE;
 		}
 	} else if (line.json) {
-		json(&subjects, line.at);
+		json(&subjects, line.at, line.cuda);
 	} else if (line.csv) {
-		csv(&subjects);
+		csv(&subjects, line.cuda);
 	} else {
 		text(&subjects, &line);
 	}
