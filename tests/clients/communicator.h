@@ -21,5 +21,7 @@ int communicator_open(struct communicator **communicator, int channels, size_t s
 int communicator_register(struct communicator *communicator, size_t buffer_size);
 void communicator_bytes(const struct communicator *communicator, struct communicator_bytes *bytes);
 int communicator_close(struct communicator *communicator);
+/* 0, or why its runtime cannot work: it is no good where the driver has no tables for it. */
+int communicator_tables(void);
 
 #endif

@@ -177,6 +177,19 @@ class Clients(unittest.TestCase):
         self.check_blocks(outside["by_library"], {"device", "physical"})
         self.check_text("ring", ["ring", "communicator"])
 
+    def test_runtime_that_cannot_be_simulated(self):
+        """Each library with one is named, once."""
+        program = """
+import ctypes, shutil, sys
+for copy in range(2):
+    library = ctypes.CDLL(shutil.copy(sys.argv[1], f"{sys.argv[2]}/libown{copy}.so"))
+    print(library.communicator_tables(), library.communicator_tables())
+"""
+        done = run(*self.vramrun, sys.executable, "-c", program, FOLDER / "libcommunicator.so", self.run_folder.parent)
+        self.assertEqual((done.returncode, done.stdout), (0, "801 801\n801 801\n"))
+        line = "vramsim: not simulated: a CUDA runtime of its own in libown%d.so (cuGetExportTable)\n"
+        self.assertEqual(done.stderr, line % 0 + line % 1)
+
     def test_killed_at_work(self):
         command = [str(word) for word in (*self.vramrun, FOLDER / "stencil")]
         process = subprocess.Popen(command, env=environment({"CLIENT_WORK_MS": "60000"}), stdout=subprocess.DEVNULL)
