@@ -119,8 +119,10 @@ void vs_call_context_made(struct vs_call *call, uint64_t context, int device)
 	atomic_fetch_add(&contexts->made_count, 1);
 	/* Beyond the table's end a context's allocations count as the primary one's, and outlive it in the books. */
 	for (size_t i = 0; i < VS_MAX_CONTEXTS; i++, none = 0)
-		if (atomic_compare_exchange_strong(&contexts->made[i], &none, context))
+		if (atomic_compare_exchange_strong(&contexts->made[i], &none, context)) {
+			atomic_store(&contexts->uses[i], 1);
 			break;
+		}
 	record(call, VRAMSHIM_CUDA_ALLOC, context, device);
 }
 
@@ -138,6 +140,33 @@ void vs_call_context_gone(struct vs_call *call, uint64_t context)
 			return;
 		}
 	}
+}
+
+/* Its count, or NULL: none of those in the table. */
+static _Atomic uint32_t *uses_of(const struct vs_call *call, uint64_t context)
+{
+	struct vs_contexts *contexts = call->result ? NULL : contexts_get();
+
+	for (size_t i = 0; contexts && context && i < VS_MAX_CONTEXTS; i++)
+		if (atomic_load(&contexts->made[i]) == context)
+			return &contexts->uses[i];
+	return NULL;
+}
+
+void vs_call_context_attached(struct vs_call *call, uint64_t context)
+{
+	_Atomic uint32_t *uses = uses_of(call, context);
+
+	if (uses)
+		atomic_fetch_add(uses, 1);
+}
+
+void vs_call_context_detached(struct vs_call *call, uint64_t context)
+{
+	_Atomic uint32_t *uses = uses_of(call, context);
+
+	if (uses && atomic_fetch_sub(uses, 1) == 1)
+		vs_call_context_gone(call, context);
 }
 
 static void primary_gone(struct vs_call *call, struct vs_contexts *contexts, int device)

@@ -14,6 +14,7 @@ struct vs_call;
 
 struct vs_contexts {                            /* of a process; all zero to begin with */
 	_Atomic uint64_t made[VS_MAX_CONTEXTS]; /* by cuCtxCreate; 0: none */
+	_Atomic uint32_t uses[VS_MAX_CONTEXTS]; /* ... by cuCtxAttach, less cuCtxDetach: at 0 it ends */
 	_Atomic uint32_t made_count;            /* how many ever */
 	_Atomic uint64_t primary;               /* bit n: the primary context of device n is in the trace */
 };
@@ -28,6 +29,8 @@ uint64_t vs_contexts_current(void);
 /* The parts of rows (cuda_hooks.h). */
 void vs_call_context_made(struct vs_call *call, uint64_t context, int device);
 void vs_call_context_gone(struct vs_call *call, uint64_t context);
+void vs_call_context_attached(struct vs_call *call, uint64_t context);
+void vs_call_context_detached(struct vs_call *call, uint64_t context);
 /* The primary context may have come or gone. */
 void vs_call_primary(struct vs_call *call, int device);
 /* cudaDeviceReset: it is gone, if the call worked. The device is the one that was current before. */

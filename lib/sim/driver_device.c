@@ -165,7 +165,7 @@ VS_API int cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *is_a
 static struct made {
 	struct vs_context context;
 	struct made *next;
-} *made;
+} * made;
 static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t made_count;
 
@@ -313,6 +313,32 @@ VS_API int cuCtxDestroy_v2(struct vs_context *context)
 	return CU_OK;
 }
 VS_ALIAS(cuCtxDestroy, cuCtxDestroy_v2);
+
+/* A thread's only: whoever attaches and detaches a context at once by several does so at its own risk on a card, too.
+ */
+VS_API int cuCtxAttach(struct vs_context **context, unsigned int flags)
+{
+	struct vs_context *current = vs_thread_context();
+
+	if (!context || flags)
+		return CU_INVALID_VALUE;
+	if (!current)
+		return CU_INVALID_CONTEXT;
+	if (!current->primary)
+		current->retained++;
+	*context = current;
+	return CU_OK;
+}
+
+VS_API int cuCtxDetach(struct vs_context *context)
+{
+	if (!context || context != vs_thread_context() || context->primary)
+		return CU_INVALID_CONTEXT;
+	if (!context->retained)
+		return cuCtxDestroy_v2(context);
+	context->retained--;
+	return CU_OK;
+}
 
 VS_API int cuCtxGetDevice(int *device)
 {

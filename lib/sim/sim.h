@@ -38,7 +38,7 @@ struct vs_context {
 	_Atomic bool active; /* its bytes are on the books */
 	_Atomic bool
 	    implicit; /* primary: by something else than cuDevicePrimaryCtxRetain, which nothing ends but a reset */
-	unsigned int retained; /* primary: how often */
+	unsigned int retained; /* primary: how often; others: by cuCtxAttach */
 	uint32_t id;           /* of one that the job made; 0: primary */
 	unsigned int flags;
 };

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/cuda_api.h"
 
@@ -94,11 +95,25 @@ enum { DEVICES = 2, SLOTS = 64, THREADS_MAX = 8, WAYS = 5, CHECKS = 400 };
 	F(cuMemAddressFree, "cuMemAddressFree", 10020)                                                               \
 	F(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle", 11000)                                         \
 	F(cuMulticastCreate, "cuMulticastCreate", 12010)                                                             \
+	F(cuMulticastAddDevice, "cuMulticastAddDevice", 12010)                                                       \
+	F(cuMulticastBindMem, "cuMulticastBindMem", 12010)                                                           \
+	F(cuMemExportToShareableHandle, "cuMemExportToShareableHandle", 10020)                                       \
+	F(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle", 10020)                                   \
+	F(cudaMemPoolExportToShareableHandle, "", 0)                                                                 \
+	F(cudaMemPoolImportFromShareableHandle, "", 0)                                                               \
+	F(cudaMemPoolExportPointer, "", 0)                                                                           \
+	F(cudaMemPoolImportPointer, "", 0)                                                                           \
+	F(cuMemPoolExportToShareableHandle, "cuMemPoolExportToShareableHandle", 11020)                               \
+	F(cuMemPoolImportFromShareableHandle, "cuMemPoolImportFromShareableHandle", 11020)                           \
+	F(cuMemPoolExportPointer, "cuMemPoolExportPointer", 11020)                                                   \
+	F(cuMemPoolImportPointer, "cuMemPoolImportPointer", 11020)                                                   \
 	F(cuIpcOpenMemHandle_v2, "cuIpcOpenMemHandle", 11000)                                                        \
 	F(cuIpcCloseMemHandle, "cuIpcCloseMemHandle", 4010)                                                          \
 	F(cuCtxCreate_v2, "cuCtxCreate", 3020)                                                                       \
 	F(cuCtxDestroy_v2, "cuCtxDestroy", 4000)                                                                     \
 	F(cuCtxPopCurrent_v2, "cuCtxPopCurrent", 4000)                                                               \
+	F(cuCtxAttach, "cuCtxAttach", 2000)                                                                          \
+	F(cuCtxDetach, "cuCtxDetach", 2000)                                                                          \
 	F(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000)                                              \
 	F(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000)                                                \
 	F(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000)                                          \
@@ -143,6 +158,7 @@ enum kind {
 	CONTEXT,
 	EXTERNAL,
 	MAPPED_EXTERNAL,
+	SHARED, /* physical memory, mapped by its own handle and by an imported one, and neither is left */
 	MODULE,
 };
 
@@ -542,6 +558,85 @@ static void pool(struct thread *t, struct slot *s, int device)
 	}
 }
 
+/* Given away, and taken back by who gave it: on a card that is another process. */
+static void share_physical(struct thread *t, struct slot *s, int device)
+{
+	struct vs_allocation_prop prop = {
+	    .type = 1, .requested_handle_types = 1, .location = {VS_LOCATION_DEVICE, device}};
+	struct {
+		unsigned devices;
+		size_t size;
+		uint64_t handles, flags;
+	} multicast = {DEVICES, 4 * MIB, 1, 0};
+	uint64_t handle, imported, object, size = (1 + below(t, 4)) * 2 * MIB;
+	int descriptor;
+
+	if (CALL(cuMemCreate, &handle, size, &prop, 0ULL))
+		return;
+	MUST(CALL(cuMemExportToShareableHandle, &descriptor, handle, 1, 0ULL));
+	MUST(CALL(cuMemImportFromShareableHandle, &imported, (void *)(uintptr_t)descriptor, 1));
+	close(descriptor);
+	MUST(CALL(cuMulticastCreate, &object, &multicast));
+	for (int i = 0; i < DEVICES; i++)
+		MUST(CALL(cuMulticastAddDevice, object, i));
+	MUST(CALL(cuMulticastBindMem, object, (size_t)0, handle, (size_t)0, (size_t)size, 0ULL));
+	MUST(CALL(cuMemRelease, object));
+	*s = (struct slot){.kind = SHARED, .device = device, .size = size};
+	MUST(CALL(cuMemAddressReserve, &s->b, 2 * size, (size_t)0, (uint64_t)0, 0ULL));
+	MUST(CALL(cuMemMap, s->b, (size_t)size, (size_t)0, handle, 0ULL));
+	MUST(CALL(cuMemMap, s->b + size, (size_t)size, (size_t)0, imported, 0ULL));
+	MUST(CALL(cuMemRelease, below(t, 2) ? handle : imported));
+	MUST(CALL(cuMemRetainAllocationHandle, &object, (void *)(s->b + size)));
+	if (object != imported)
+		die("another handle");
+	for (uint64_t i = 0; i < 2; i++) {
+		/* Whoever was released before is not any more. */
+		(void)CALL(cuMemRelease, handle);
+		(void)CALL(cuMemRelease, imported);
+	}
+}
+
+static void end_shared(struct thread *t, struct slot *s)
+{
+	MUST(CALL(cuMemUnmap, s->b, 2 * s->size));
+	MUST(CALL(cuMemAddressFree, s->b, 2 * s->size));
+	*s = (struct slot){0};
+}
+
+static void share_pool(struct thread *t, struct slot *s, int device)
+{
+	struct vs_pool_props props = {.type = 1, .handle_types = 1, .location = {VS_LOCATION_DEVICE, device}};
+	void *own, *imported, *block, *theirs;
+	unsigned char exported[64];
+	int descriptor;
+	bool driver = below(t, 2);
+
+	MUST(CALL(cudaMemPoolCreate, &own, &props));
+	if (CALL(cudaMallocFromPoolAsync, &block, some_size(t), own, NULL)) {
+		MUST(CALL(cudaMemPoolDestroy, own));
+		return;
+	}
+	MUST(driver ? CALL(cuMemPoolExportToShareableHandle, &descriptor, own, 1, 0ULL)
+	            : CALL(cudaMemPoolExportToShareableHandle, &descriptor, own, 1, 0));
+	MUST(driver ? CALL(cuMemPoolImportFromShareableHandle, &imported, (void *)(uintptr_t)descriptor, 1, 0ULL)
+	            : CALL(cudaMemPoolImportFromShareableHandle, &imported, (void *)(uintptr_t)descriptor, 1, 0));
+	close(descriptor);
+	MUST(driver ? CALL(cuMemPoolExportPointer, exported, block)
+	            : CALL(cudaMemPoolExportPointer, exported, block));
+	MUST(driver ? CALL(cuMemPoolImportPointer, &theirs, imported, exported)
+	            : CALL(cudaMemPoolImportPointer, &theirs, imported, exported));
+	MUST(CALL(cudaMemPoolDestroy, imported));
+	if (below(t, 2)) {
+		MUST(CALL(cudaFreeAsync, block, NULL));
+		MUST(CALL(cudaMemPoolDestroy, own));
+		*s = (struct slot){.kind = MAPPED_EXTERNAL, .device = device, .a = (uintptr_t)theirs};
+	} else {
+		MUST(CALL(cudaFreeAsync, theirs, NULL));
+		MUST(CALL(cudaMemPoolDestroy, own));
+		*s = (struct slot){.kind = BLOCK, .device = device, .a = (uintptr_t)block};
+	}
+}
+
 static void others(struct thread *t, struct slot *s)
 {
 	struct vs_external_memory from = {.type = 1, .size = some_size(t)};
@@ -715,7 +810,16 @@ static void alone(struct thread *t, struct slot *s, int device)
 				free(inside.memory);
 			}
 		}
-		MUST(CALL(cuCtxDestroy_v2, context));
+		if (below(t, 2)) {
+			unsigned more = (unsigned)below(t, 3);
+
+			for (unsigned i = 0; i < more; i++)
+				MUST(CALL(cuCtxAttach, &p, 0));
+			for (unsigned i = 0; i <= more; i++)
+				MUST(CALL(cuCtxDetach, context));
+		} else {
+			MUST(CALL(cuCtxDestroy_v2, context));
+		}
 		MUST_FAIL(CALL(cuCtxDestroy_v2, context));
 		break;
 	default:
@@ -763,6 +867,12 @@ static void step(struct thread *t)
 		case 4:
 			others(t, s);
 			break;
+		case 5:
+			if (below(t, 2))
+				share_physical(t, s, device);
+			else
+				share_pool(t, s, device);
+			break;
 		default:
 			take(t, s, device);
 			break;
@@ -781,6 +891,9 @@ static void step(struct thread *t)
 	case MODULE:
 		others(t, s);
 		break;
+	case SHARED:
+		end_shared(t, s);
+		break;
 	default:
 		MUST(give(t, s->kind, s->a));
 		free(s->memory);
@@ -795,6 +908,9 @@ static void clear(struct thread *t)
 		switch (s->kind) {
 		case PHYSICAL:
 			end_physical(t, s);
+			break;
+		case SHARED:
+			end_shared(t, s);
 			break;
 		case GRAPH:
 			MUST(CALL(cudaGraphExecDestroy, (void *)s->b));

@@ -28,7 +28,6 @@ NO_MEMORY = {
     "who may see managed memory, and where it lies: its size stays": "StreamAttachMemAsync",
     "memory is bound that is counted already": "MulticastBindAddr MulticastBindMem MulticastUnbind",
     "the cache": "CtxResetPersistingL2Cache",
-    "references to contexts that other calls make; deprecated since CUDA 4": "CtxAttach CtxDetach",
 }
 
 # They do, and are left out all the same.
