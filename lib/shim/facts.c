@@ -102,7 +102,8 @@ static void record_command(struct vs_process *process)
 /* torch/lib/libc10.so lies beside torch/version.py, which says: __version__ = '2.15.0+cu132'. */
 static void find_torch(char *ret_version, size_t size)
 {
-	char path[PATH_MAX], text[4096], *slash, *version, *end;
+	static char path[PATH_MAX], text[4096]; /* once a process: not for a thread's stack, which may be small */
+	char *slash, *version, *end;
 
 	if (vs_modules_find("libc10.so", path, sizeof(path)) < 0)
 		return;

@@ -92,8 +92,9 @@ struct scan {
 
 static int record(struct dl_phdr_info *info, size_t size, void *data)
 {
+	static char path[PATH_MAX]; /* the list's lock is held; a thread's stack may be small */
 	struct scan *scan = data;
-	char path[PATH_MAX], id[2 * MAX_BUILD_ID + 1] = "";
+	char id[2 * MAX_BUILD_ID + 1] = "";
 	struct vramshim_module module = {.base = info->dlpi_addr, .begin = UINT64_MAX, .build_id = id};
 	uint64_t known_key[2];
 	struct vs_key key;

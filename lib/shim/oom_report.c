@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,25 +130,32 @@ static int keeper(void *argument)
 
 void vs_oom_report(const char *trace, enum vs_oom_of of, uint32_t stack)
 {
-	struct run run;
 	int saved = errno, cancel;
 	sigset_t all, before;
+	struct run *run;
 
 	if (!wanted(of, stack))
 		return;
-	run.arguments[0] = program;
-	run.arguments[1] = "oom";
-	run.arguments[2] = "--brief";
-	run.arguments[3] = (char *)trace;
-	run.arguments[4] = within;
-	run.arguments[5] = NULL;
+	/* Not on this thread's stack, which may be small. */
+	run = mmap(NULL, sizeof(*run), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (run == MAP_FAILED) {
+		errno = saved;
+		return;
+	}
+	run->arguments[0] = program;
+	run->arguments[1] = "oom";
+	run->arguments[2] = "--brief";
+	run->arguments[3] = (char *)trace;
+	run->arguments[4] = within;
+	run->arguments[5] = NULL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pid_t pid = clone(keeper, run.keeper_stack + CHILD_STACK, CLONE_VM | CLONE_VFORK, &run);
+	pid_t pid = clone(keeper, run->keeper_stack + CHILD_STACK, CLONE_VM | CLONE_VFORK, run);
 	if (pid > 0)
 		waitpid(pid, NULL, __WALL); /* without an exit signal, it is no child to other calls */
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_setcancelstate(cancel, NULL);
+	munmap(run, sizeof(*run));
 	errno = saved;
 }

@@ -13,6 +13,8 @@
 #include "shim/cuda_contexts.h"
 #include "shim/cuda_pools.h"
 #include "shim/idmap.h"
+#include "shim/native_stack.h"
+#include "shim/python_stack.h"
 #include "shim/real.h"
 #include "shim/stack_shape.h"
 
@@ -43,6 +45,13 @@ struct vs_process {
 	struct vs_idmap codes;   /* code object -> code id */
 	struct vs_idmap frames;  /* code id, instruction -> Python frame id */
 	struct vs_idmap strings; /* text -> string id */
+	/* To put together what is interned, by whoever holds the lock: a thread may have little stack of its own. */
+	struct vs_scratch {
+		struct vs_python_frame_at objects[VS_MAX_PYTHON];
+		uint32_t frames[VS_MAX_PYTHON];
+		uint64_t addresses[VS_MAX_NATIVE];
+		struct vs_python_code code;
+	} scratch;
 	_Atomic uint64_t stacks_dropped;
 	struct vs_shapes shapes;
 

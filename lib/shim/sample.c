@@ -12,12 +12,15 @@
 #include "shim/neighbours.h"
 #include "shim/process.h"
 #include "shim/real.h"
+#include "shim/stack.h"
 #include "shim/thread.h"
 
 /* A sample may take a hundredth of the time. Asking who holds what is dearer (it opens files), and holds up a job
  * that waits for memory: a thousandth. */
 enum { SAMPLE_SHARE = 100, NEIGHBOUR_SHARE = 1000 };
-#define RETRY_NS 1000000 /* after an instant at which the driver could not be asked */
+/* What NVML may use of a stack, which is not known: a thread that has less left does not ask it. */
+#define NEIGHBOUR_STACK (64 << 10)
+#define RETRY_NS        1000000 /* after an instant at which the driver could not be asked */
 
 /* Begun calls in the upper half, those not ended in the lower: a value that did not change while the driver was asked
  * says that no other thread changed anything. */
@@ -80,7 +83,8 @@ static void sample(struct vs_process *process, int device)
 	if (!cost || cost > asked - started)
 		cost = asked - started;
 	atomic_store_explicit(&pace[device].next_ns, asked + cost * SAMPLE_SHARE, memory_order_relaxed);
-	if (asked >= atomic_load_explicit(&pace[device].next_neighbour_ns, memory_order_relaxed)) {
+	if (asked >= atomic_load_explicit(&pace[device].next_neighbour_ns, memory_order_relaxed) &&
+	    vs_stack_left() >= NEIGHBOUR_STACK) {
 		uint64_t done;
 
 		vs_neighbours_held(device, &event.allocated, &event.reserved);

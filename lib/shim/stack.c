@@ -58,6 +58,14 @@ void vs_stacks_free(struct vs_stacks *stacks)
 		munmap(stacks, sizeof(*stacks));
 }
 
+size_t vs_stack_left(void)
+{
+	uint64_t here = (uint64_t)(uintptr_t)__builtin_frame_address(0);
+	const struct vs_stacks *stacks = vs_thread.stacks;
+
+	return stacks && here >= stacks->native.low && here < stacks->native.high ? here - stacks->native.low : 0;
+}
+
 static uint32_t string_locked(struct vs_process *process, const char *text, size_t size)
 {
 	struct vs_key key = vs_key_text(text, size);
@@ -111,14 +119,14 @@ uint32_t vs_stack_string(struct vs_process *process, const char *text, size_t si
 static uint32_t code_locked(struct vs_process *process, const char *object)
 {
 	struct vs_key key = vs_python_code_key(object);
+	struct vs_python_code *code = &process->scratch.code;
 	uint32_t id = vs_idmap_find(&process->codes, key), file, function;
-	struct vs_python_code code;
 
-	if (id || vs_idmap_full(&process->codes) || vs_python_code_read(object, &code) < 0)
+	if (id || vs_idmap_full(&process->codes) || vs_python_code_read(object, code) < 0)
 		return id;
-	file = string_locked(process, code.file, code.file_size);
-	function = string_locked(process, code.function, code.function_size);
-	id = vs_writer_code(process->writer, file, function, code.first_line, code.lines, code.lines_size);
+	file = string_locked(process, code->file, code->file_size);
+	function = string_locked(process, code->function, code->function_size);
+	id = vs_writer_code(process->writer, file, function, code->first_line, code->lines, code->lines_size);
 	if (id)
 		vs_idmap_add(&process->codes, key, id);
 	return id;
@@ -148,18 +156,14 @@ static uint32_t frame_locked(struct vs_process *process, const char *object, int
 static uint32_t define(struct vs_process *process, struct vs_key key, const struct vs_native_stack *native,
                        const struct vs_python_stack *python)
 {
-	struct vs_python_frame_at objects[VS_MAX_PYTHON];
-	uint32_t frames[VS_MAX_PYTHON], id;
-	uint64_t addresses[VS_MAX_NATIVE];
-	struct vs_section section;
-	struct vramshim_stack stack = {.native = addresses,
-	                               .python = frames,
+	struct vs_scratch *scratch = &process->scratch;
+	struct vramshim_stack stack = {.native = scratch->addresses,
+	                               .python = scratch->frames,
 	                               .native_count = native->count,
-	                               .python_count = vs_python_frames(python, objects),
 	                               .truncated = native->truncated || python->truncated};
+	struct vs_section section;
+	uint32_t id;
 
-	for (uint32_t i = 0; i < native->count; i++)
-		addresses[i] = native->frames[native->count - 1 - i];
 	if (!enter(process, &section))
 		return 0;
 	/* Before the lock is taken: this takes the loader's. */
@@ -171,8 +175,12 @@ static uint32_t define(struct vs_process *process, struct vs_key key, const stru
 	if (!id && vs_idmap_full(&process->stacks)) {
 		atomic_fetch_add_explicit(&process->stacks_dropped, 1, memory_order_relaxed);
 	} else if (!id) {
+		for (uint32_t i = 0; i < native->count; i++)
+			scratch->addresses[i] = native->frames[native->count - 1 - i];
+		stack.python_count = vs_python_frames(python, scratch->objects);
 		for (uint32_t i = 0; i < stack.python_count; i++)
-			frames[i] = frame_locked(process, objects[i].code, objects[i].instruction);
+			scratch->frames[i] =
+			    frame_locked(process, scratch->objects[i].code, scratch->objects[i].instruction);
 		id = vs_writer_stack(process->writer, &stack);
 		if (id)
 			vs_idmap_add(&process->stacks, key, id);

@@ -31,4 +31,8 @@ uint32_t vs_stack_id(struct vs_process *process, const struct vs_native_stack *n
 /* The id of a string, each text once a process; 0 when there is no room. */
 uint32_t vs_stack_string(struct vs_process *process, const char *text, size_t size);
 
+/* Bytes that the calling thread has left of its own stack. 0: not known, as on a stack that the job made for a
+ * coroutine. Inside a hook only. */
+size_t vs_stack_left(void);
+
 #endif

@@ -95,6 +95,12 @@ def test_recorded_in_little_space():
     all_of(["storm", "race", "fork-amid", "alarms", "jumps", "memory-ends", "loading-in-threads"], check)
 
 
+def test_refusals_are_told_in_little_stack():
+    result = run("least-stacks", env={"VRAMSHIM_REPORT": "/bin/true"})
+    same("least-stacks", result)
+    complete("least-stacks", result)
+
+
 def test_disabled():
     """The switch that makes a pure pass-through of it."""
     def check(name):

@@ -107,21 +107,33 @@ static void *small_thread(void *argument)
 		host_give(host_take(512), 512);
 		host_report(i);
 	}
+	_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE(1 << 30, 512, 2 << 20, 1);
 	return argument;
 }
 
-static void small_stacks(void)
+static void threads_of(size_t stack)
 {
 	pthread_attr_t attributes;
 	pthread_t thread;
 
 	/* Also the first event of all, which does the most. */
-	CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, SMALL_STACK) == 0);
+	CHECK(pthread_attr_init(&attributes) == 0 && pthread_attr_setstacksize(&attributes, stack) == 0);
 	for (int i = 0; i < 8; i++) {
 		CHECK(pthread_create(&thread, &attributes, small_thread, NULL) == 0);
 		CHECK(pthread_join(thread, NULL) == 0);
 	}
 	host_counted();
+}
+
+static void small_stacks(void)
+{
+	threads_of(SMALL_STACK);
+}
+
+/* As little as a thread can have, the thread's own data included; what tells of a refusal runs there, too. */
+static void least_stacks(void)
+{
+	threads_of((size_t)sysconf(_SC_THREAD_STACK_MIN));
 }
 
 /* Cancelled anywhere at all, also within the recorder. */
@@ -209,6 +221,7 @@ const struct scenario host_threads[] = {
     {"storm", storm},
     {"thread-locals", thread_locals},
     {"small-stacks", small_stacks},
+    {"least-stacks", least_stacks},
     {"cancellation", cancellation},
     {"exit-inside", exit_inside},
     {"race", race},
