@@ -36,7 +36,7 @@ static void *query(enum query which)
 	void *function = atomic_load_explicit(&found[which], memory_order_acquire);
 
 	if (!function) {
-		function = vs_real_symbol(queries[which].api, queries[which].name);
+		function = vs_real_symbol(queries[which].api, queries[which].name, NULL);
 		atomic_store_explicit(&found[which], function, memory_order_release);
 	}
 	return function;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
 #include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -47,19 +49,25 @@ void vs_dlopen_keep(void)
 {
 	/* A process with more than some thousand libraries keeps the first ones. */
 	struct names names = {.size = 1 << 20};
+	static atomic_bool kept;
 
-	if (flags)
+	if (atomic_load_explicit(&kept, memory_order_relaxed))
 		return;
 	/* Relaxed, as it is read: a library that is opened at this moment was so before or after it. */
 	__atomic_store_n(&flags, RTLD_NODELETE, __ATOMIC_RELAXED);
+	if (!vs_libraries_hold())
+		return;
+	atomic_store_explicit(&kept, true, memory_order_relaxed);
 	names.text =
 	    mmap(NULL, names.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (names.text == MAP_FAILED)
-		return;
+		names.size = 0;
 	/* Not in the callback, which holds a lock that others wait for while they hold the one that dlopen() needs.
 	 */
 	vs_libraries_each(collect, &names);
 	for (size_t at = 0; at < names.used; at += strlen(names.text + at) + 1)
 		dlopen(names.text + at, RTLD_LAZY | RTLD_NOLOAD);
-	munmap(names.text, names.size);
+	if (names.size)
+		munmap(names.text, names.size);
+	vs_libraries_release();
 }

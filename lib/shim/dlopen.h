@@ -7,7 +7,8 @@
 
 /* From now on libraries stay mapped once loaded, those that are loaded already as well: a library at the address of
  * an unloaded one would make libunwind's per-thread cache return wrong stacks, and the trace's module table
- * ambiguous. Takes the loader's locks. Once a process image; later calls do nothing. */
+ * ambiguous. Once a process image; later calls do nothing. Those that are loaded already follow at a later call
+ * where another thread is loading one (libraries.h). */
 void vs_dlopen_keep(void);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,6 +16,7 @@
 #include "shim/neighbours.h"
 #include "shim/process.h"
 #include "shim/python_stack.h"
+#include "shim/symbols.h"
 #include "trace/writer.h"
 
 /* Variables that change how memory is used, or who uses it. */
@@ -185,11 +185,11 @@ void vs_facts_record(struct vs_process *process)
 
 void vs_facts_device(struct vs_process *process, int device)
 {
-	int (*get)(int *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGet");
-	int (*get_name)(char *, int, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetName");
-	int (*get_total)(size_t *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceTotalMem_v2");
-	const int *simulated = dlsym(RTLD_DEFAULT, "vramsim_active");
-	uint64_t (*context_bytes)(int) = (uint64_t(*)(int))dlsym(RTLD_DEFAULT, "vramsim_context_bytes");
+	int (*get)(int *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGet", NULL);
+	int (*get_name)(char *, int, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetName", NULL);
+	int (*get_total)(size_t *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceTotalMem_v2", NULL);
+	const int *simulated = vs_symbol_find("vramsim_active");
+	uint64_t (*context_bytes)(int) = (uint64_t(*)(int))vs_symbol_find("vramsim_context_bytes");
 	char key[48], name[256] = "", uuid[VS_UUID_SIZE];
 	int handle = device;
 	size_t total = 0;

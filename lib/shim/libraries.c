@@ -20,10 +20,17 @@ struct search {
 };
 
 static pthread_mutex_t *list_lock; /* NULL: not found, and the list is taken to be sound */
+static pthread_mutex_t *load_lock; /* NULL: not found, and taken without a look */
 
 static bool held_by(const pthread_mutex_t *mutex, int thread)
 {
 	return mutex->__data.__lock && mutex->__data.__owner == thread && mutex->__data.__count == 1 &&
+	       mutex->__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP;
+}
+
+static bool is_free(const pthread_mutex_t *mutex)
+{
+	return !mutex->__data.__lock && !mutex->__data.__owner && !mutex->__data.__count &&
 	       mutex->__data.__kind == PTHREAD_MUTEX_RECURSIVE_NP;
 }
 
@@ -49,6 +56,36 @@ void vs_libraries_find_lock(void *loader_data, size_t size)
 	dl_iterate_phdr(search_held, &search);
 	if (search.count == 1 && !held_by(search.held[0], search.thread))
 		list_lock = search.held[0];
+	/* _dl_load_lock lies right before _dl_load_write_lock (struct rtld_global, sysdeps/generic/ldsodefs.h). */
+	if (list_lock && (char *)(list_lock - 1) >= search.begin && is_free(list_lock - 1))
+		load_lock = list_lock - 1;
+}
+
+/* The thread that took it here; of another one of ours it is known that it gives the lock back soon. */
+static int ours;
+
+bool vs_libraries_hold(void)
+{
+	if (!load_lock)
+		return true;
+	while (pthread_mutex_trylock(load_lock) != 0) {
+		int owner = __atomic_load_n(&load_lock->__data.__owner, __ATOMIC_RELAXED);
+
+		if (!owner || owner != __atomic_load_n(&ours, __ATOMIC_RELAXED))
+			return false;
+		sched_yield();
+	}
+	__atomic_store_n(&ours, load_lock->__data.__owner, __ATOMIC_RELAXED);
+	return true;
+}
+
+void vs_libraries_release(void)
+{
+	if (!load_lock)
+		return;
+	if (load_lock->__data.__count == 1)
+		__atomic_store_n(&ours, 0, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(load_lock);
 }
 
 bool vs_libraries_lost(void)

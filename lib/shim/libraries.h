@@ -24,4 +24,12 @@ int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *d
  * (RTLD_NOLOAD), dlsym() and dladdr() end. Any time, any thread; no lock is taken. */
 bool vs_libraries_lost(void) __attribute__((visibility("hidden")));
 
+/* The loader's other lock, which dlopen(), dlsym(), dlvsym() and dladdr() take: a thread holds it for as long as it
+ * loads a library and runs its constructors. Those may be waiting for a lock of the job's, such as that of PyTorch's
+ * allocator, which is held where a hook is called. So a hook never waits for it. False: another thread has it, and
+ * none of these may be called now. True: they may, up to vs_libraries_release(). May be nested; with signals held
+ * back (base/section.h), as nobody may jump out in between. */
+bool vs_libraries_hold(void) __attribute__((visibility("hidden")));
+void vs_libraries_release(void) __attribute__((visibility("hidden")));
+
 #endif

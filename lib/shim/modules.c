@@ -12,6 +12,7 @@
 #include "shim/libraries.h"
 #include "shim/modules.h"
 #include "shim/process.h"
+#include "shim/symbols.h"
 #include "trace/writer.h"
 
 /* SHA-1 is 20 bytes; no linker writes more than 64. */
@@ -176,7 +177,7 @@ int vs_modules_find(const char *name, char *path, unsigned long size)
 
 struct holder {
 	const char *name;
-	uint64_t address;
+	const void *address;
 };
 
 static int holds(struct dl_phdr_info *info, size_t size, void *data)
@@ -184,18 +185,12 @@ static int holds(struct dl_phdr_info *info, size_t size, void *data)
 	const struct holder *holder = data;
 
 	(void)size;
-	for (int i = 0; is_named(info, holder->name) && i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-
-		if (part->p_type == PT_LOAD && holder->address - info->dlpi_addr - part->p_vaddr < part->p_memsz)
-			return 1;
-	}
-	return 0;
+	return is_named(info, holder->name) && vs_symbol_holds(info, holder->address);
 }
 
 bool vs_modules_holds(const char *name, const void *address)
 {
-	struct holder holder = {name, (uintptr_t)address};
+	struct holder holder = {name, address};
 
 	return vs_libraries_each(holds, &holder);
 }

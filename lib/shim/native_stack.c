@@ -46,22 +46,29 @@ void vs_native_prepare(void)
 		off = "off: the process was forked while another thread held the list of libraries";
 	else
 		by = me;
-	atomic_store_explicit(&missing, off, memory_order_relaxed);
 	if (by == me) {
-		backtrace = vs_libunwind_open();
 		stack_end = vs_symbol_find("__libc_stack_end");
 		main_stack_end = stack_end ? (uint64_t)(uintptr_t)*stack_end : 0;
 		vs_unwind_prepare();
+		if (!vs_libraries_hold())
+			return;
+		backtrace = vs_libunwind_open();
+		vs_libraries_release();
 	}
+	atomic_store_explicit(&missing, backtrace ? NULL : off, memory_order_relaxed);
 	atomic_store_explicit(&backtrace_function, backtrace, memory_order_relaxed);
 	atomic_store_explicit(&prepared, me, memory_order_release);
 }
 
+bool vs_native_unprepared(void)
+{
+	return !atomic_load_explicit(&backtrace_function, memory_order_relaxed) &&
+	       !atomic_load_explicit(&missing, memory_order_relaxed);
+}
+
 const char *vs_native_missing(void)
 {
-	return atomic_load_explicit(&backtrace_function, memory_order_relaxed)
-	           ? NULL
-	           : atomic_load_explicit(&missing, memory_order_relaxed);
+	return atomic_load_explicit(&missing, memory_order_relaxed);
 }
 
 void vs_native_begin(struct vs_native *native)

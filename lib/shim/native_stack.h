@@ -53,9 +53,12 @@ struct vs_native_stack {
 	struct vs_chain chain;
 };
 
-/* Find libunwind and the unwind tables, once a process. May load a library: hold no lock. */
+/* Find libunwind and the unwind tables, once a process; at a later call where another thread is loading a library at
+ * this moment. May load one itself: hold no lock, in a section. */
 void vs_native_prepare(void);
-/* NULL, or why there are no native stacks. */
+/* Whether that is still to be done. */
+bool vs_native_unprepared(void);
+/* NULL, or why there are no native stacks and never will be. */
 const char *vs_native_missing(void);
 /* The calling thread will use `native`. May allocate. */
 void vs_native_begin(struct vs_native *native);

@@ -38,6 +38,15 @@ struct nvml {
 	list_function *list[LISTS];
 };
 
+static void look_up(void *handle, struct nvml *nvml)
+{
+	nvml->init = (int (*)(void))dlsym(handle, "nvmlInit_v2");
+	nvml->shutdown = (int (*)(void))dlsym(handle, "nvmlShutdown");
+	nvml->by_uuid = (int (*)(const char *, void **))dlsym(handle, "nvmlDeviceGetHandleByUUID");
+	for (int i = 0; i < LISTS; i++)
+		nvml->list[i] = (list_function *)dlsym(handle, lists[i]);
+}
+
 /* Looked up once: what takes the loader's lock is not for the middle of a job. NULL where NVML is not to be had. */
 static const struct nvml *library(void)
 {
@@ -51,14 +60,14 @@ static const struct nvml *library(void)
 	if (vs_settings.no_nvml || !atomic_compare_exchange_strong(&state, &none, 1))
 		return NULL;
 	/* As PyTorch itself opens it before it says that memory ran out. It stays: code of it may be running. */
-	handle = vs_libraries_lost() ? NULL : dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-	if (!handle)
+	if (!vs_libraries_hold()) {
+		atomic_store(&state, 0); /* another time */
 		return NULL;
-	nvml.init = (int (*)(void))dlsym(handle, "nvmlInit_v2");
-	nvml.shutdown = (int (*)(void))dlsym(handle, "nvmlShutdown");
-	nvml.by_uuid = (int (*)(const char *, void **))dlsym(handle, "nvmlDeviceGetHandleByUUID");
-	for (int i = 0; i < LISTS; i++)
-		nvml.list[i] = (list_function *)dlsym(handle, lists[i]);
+	}
+	handle = vs_libraries_lost() ? NULL : dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+	if (handle)
+		look_up(handle, &nvml);
+	vs_libraries_release();
 	if (!nvml.init || !nvml.shutdown || !nvml.by_uuid || !nvml.list[0])
 		return NULL;
 	atomic_store_explicit(&state, 2, memory_order_release);
@@ -67,13 +76,13 @@ static const struct nvml *library(void)
 
 static int ask_uuid(int device, char text[VS_UUID_SIZE])
 {
-	int (*get)(int *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGet");
-	int (*get_uuid)(unsigned char *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid_v2");
+	int (*get)(int *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGet", NULL);
+	int (*get_uuid)(unsigned char *, int) = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid_v2", NULL);
 	unsigned char uuid[16];
 	int handle;
 
 	if (!get_uuid)
-		get_uuid = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid");
+		get_uuid = vs_real_symbol(VS_API_DRIVER, "cuDeviceGetUuid", NULL);
 	if (!get || !get_uuid || get(&handle, device) || get_uuid(uuid, handle))
 		return -ENODEV;
 	text += sprintf(text, "GPU-");

@@ -35,7 +35,11 @@ static void *find(enum query which)
 	void *function = atomic_load_explicit(&found[which], memory_order_acquire);
 
 	if (!function) {
-		function = vs_real_symbol(VS_API_DRIVER, names[which]);
+		bool settled;
+
+		function = vs_real_symbol(VS_API_DRIVER, names[which], &settled);
+		if (!settled)
+			return function;
 		if (!function)
 			function = &absent;
 		atomic_store_explicit(&found[which], function, memory_order_release);

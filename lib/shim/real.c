@@ -2,12 +2,14 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "base/section.h"
+#include "shim/libraries.h"
 #include "shim/loader.h"
 #include "shim/modules.h"
 #include "shim/real.h"
@@ -52,16 +54,75 @@ static void *bundled(const char *name, const char *version)
 	return vs_modules_find("libcudart", path, sizeof(path)) == 0 ? symbol_in(path, name, version) : NULL;
 }
 
+/* Without the loader's lock: by the names of the libraries, of several the one that is called as the version is. */
+struct search {
+	enum vs_api api;
+	const char *name, *version;
+	const void *caller; /* NULL, or what the library holds, whatever it is called */
+	void *found;
+};
+
+static bool is_meant(const struct search *search, const char *path)
+{
+	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+
+	for (const char *const *name = library_names[search->api]; *name; name++)
+		if (!strcmp(file, *name))
+			return true;
+	return search->api == VS_API_RUNTIME && !strncmp(file, "libcudart", strlen("libcudart"));
+}
+
+static int search_in(struct dl_phdr_info *info, size_t size, void *data)
+{
+	struct search *search = data;
+	bool meant = search->caller ? vs_symbol_holds(info, search->caller) : is_meant(search, info->dlpi_name);
+	void *found = meant ? vs_symbol_in(info, search->name) : NULL;
+
+	(void)size;
+	if (!found || vs_real_is_ours(found))
+		return 0;
+	if (!search->found)
+		search->found = found;
+	if (search->version && !strstr(info->dlpi_name, search->version))
+		return 0;
+	search->found = found;
+	return 1;
+}
+
+static void *without_lock(struct search search)
+{
+	vs_libraries_each(search_in, &search);
+	return search.found;
+}
+
+/* What looks something up: the loader's lock is the job's too, so nobody may jump out while it is held. */
+static bool enter(struct vs_section *section)
+{
+	vs_section_enter(section);
+	if (vs_libraries_hold()) {
+		vs_loader_resolve();
+		return true;
+	}
+	vs_section_leave(section);
+	return false;
+}
+
+static void leave(const struct vs_section *section)
+{
+	vs_libraries_release();
+	vs_section_leave(section);
+}
+
 /* What is loaded for all; where `anywhere`, else in a library of one of the known names. */
-static void *symbol_of(enum vs_api api, const char *name, bool anywhere)
+static void *symbol_of(enum vs_api api, const char *name, bool anywhere, bool *ret_settled)
 {
 	int saved = errno;
 	void *symbol = NULL;
 	struct vs_section section;
 
-	/* The loader's lock is the job's too: nobody may jump out while it is held. */
-	vs_section_enter(&section);
-	vs_loader_resolve();
+	*ret_settled = enter(&section);
+	if (!*ret_settled)
+		return anywhere ? without_lock((struct search){.api = api, .name = name}) : NULL;
 	if (vs_loader.dlsym)
 		symbol = vs_loader.dlsym(RTLD_NEXT, name);
 	anywhere = anywhere && vs_loader.dlsym;
@@ -69,14 +130,16 @@ static void *symbol_of(enum vs_api api, const char *name, bool anywhere)
 		symbol = symbol_in(*library, name, NULL);
 	if (anywhere && !symbol && api == VS_API_RUNTIME)
 		symbol = bundled(name, NULL);
-	vs_section_leave(&section);
+	leave(&section);
 	errno = saved;
 	return symbol;
 }
 
-void *vs_real_symbol(enum vs_api api, const char *name)
+void *vs_real_symbol(enum vs_api api, const char *name, bool *ret_settled)
 {
-	return symbol_of(api, name, true);
+	bool settled;
+
+	return symbol_of(api, name, true, ret_settled ? ret_settled : &settled);
 }
 
 void *vs_real_needed_by(const void *caller, const char *name, const char *version)
@@ -86,15 +149,15 @@ void *vs_real_needed_by(const void *caller, const char *name, const char *versio
 	struct vs_section section;
 	Dl_info info;
 
-	vs_section_enter(&section); /* as above */
-	vs_loader_resolve();
+	if (!enter(&section))
+		return without_lock((struct search){.name = name, .caller = caller});
 	if (vs_loader.dlsym && dladdr(caller, &info) && info.dli_fname)
 		handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 	if (handle) {
 		found = version ? vs_loader.dlvsym(handle, name, version) : vs_loader.dlsym(handle, name);
 		dlclose(handle);
 	}
-	vs_section_leave(&section);
+	leave(&section);
 	errno = saved;
 	return found && !vs_real_is_ours(found) ? found : NULL;
 }
@@ -112,14 +175,15 @@ static bool is_runtime(const void *symbol)
 
 /* As the loader would bind a caller that asks for this version. Whoever else interposes has no versions, and is for
  * all; of the runtimes themselves each is for its own callers. */
-static void *versioned_symbol(const char *name, const char *version)
+static void *versioned_symbol(const char *name, const char *version, bool *ret_settled)
 {
 	int saved = errno;
 	void *symbol = NULL, *other;
 	struct vs_section section;
 
-	vs_section_enter(&section); /* as above */
-	vs_loader_resolve();
+	*ret_settled = enter(&section);
+	if (!*ret_settled)
+		return without_lock((struct search){.api = VS_API_RUNTIME, .name = name, .version = version});
 	if (vs_loader.dlsym) {
 		other = vs_loader.dlsym(RTLD_NEXT, name);
 		if (other && !is_runtime(other))
@@ -133,7 +197,7 @@ static void *versioned_symbol(const char *name, const char *version)
 		if (!symbol)
 			symbol = other;
 	}
-	vs_section_leave(&section);
+	leave(&section);
 	errno = saved;
 	return symbol;
 }
@@ -145,14 +209,17 @@ void *vs_real_look_up(enum vs_entry entry, unsigned int instance)
 	static _Atomic(unsigned long long) in_vain[VS_ENTRY_COUNT][VS_INSTANCES];
 	const struct vs_entry_info *info = &vs_entries[entry];
 	unsigned long long next = vs_symbol_loads() + 1; /* 0: never in vain */
+	bool settled = true;
 	void *real = NULL;
 
 	if (atomic_load_explicit(&in_vain[entry][instance], memory_order_relaxed) == next)
 		return NULL;
 	if (instance_versions[instance])
-		real = versioned_symbol(info->export, instance_versions[instance]);
+		real = versioned_symbol(info->export, instance_versions[instance], &settled);
 	else if (instance == VS_INSTANCE_DEFAULT)
-		real = symbol_of(info->api, info->export, info->api != VS_API_RUNTIME);
+		real = symbol_of(info->api, info->export, info->api != VS_API_RUNTIME, &settled);
+	if (!settled)
+		return real;
 	if (!real || vs_real_is_ours(real)) {
 		atomic_store_explicit(&in_vain[entry][instance], next, memory_order_relaxed);
 		return NULL;
@@ -167,14 +234,16 @@ void *vs_real_for(enum vs_entry entry, const void *caller)
 	static _Atomic(void *) elsewhere[VS_ENTRY_COUNT];
 	const struct vs_entry_info *info = &vs_entries[entry];
 	void *real = vs_real_needed_by(caller, info->export, NULL);
+	bool settled;
 
 	if (!real)
 		real = atomic_load_explicit(&elsewhere[entry], memory_order_acquire);
 	if (!real) {
-		real = vs_real_symbol(info->api, info->export);
+		real = vs_real_symbol(info->api, info->export, &settled);
 		if (real && vs_real_is_ours(real))
 			real = NULL;
-		atomic_store_explicit(&elsewhere[entry], real, memory_order_release);
+		if (settled)
+			atomic_store_explicit(&elsewhere[entry], real, memory_order_release);
 	}
 	return real;
 }

@@ -50,12 +50,13 @@ struct vs_entry_info {
 extern const struct vs_entry_info vs_entries[VS_ENTRY_COUNT] __attribute__((visibility("hidden")));
 extern _Atomic(void *) vs_real_slots[VS_ENTRY_COUNT][VS_INSTANCES] __attribute__((visibility("hidden")));
 
-/* The next definition of a symbol after ours, or NULL. Never loads a library. Any thread; may take the
- * loader's lock, so keep the answer. errno is kept. */
-void *vs_real_symbol(enum vs_api api, const char *name);
+/* The next definition of a symbol after ours, or NULL. Never loads a library. Any thread; errno is kept. It takes the
+ * loader's lock, so keep the answer. False in *ret_settled, which may be NULL: another thread has that lock
+ * (libraries.h), and the answer is what CUDA's or PyTorch's own library has; ask again. */
+void *vs_real_symbol(enum vs_api api, const char *name, bool *ret_settled);
 
 /* What the library that holds `caller` has of a name, or of what it needs another one. `version` may be NULL. NULL
- * where there is none but ours. Takes the loader's lock; errno is kept. */
+ * where there is none but ours. errno is kept. */
 void *vs_real_needed_by(const void *caller, const char *name, const char *version);
 
 /* The function behind an instance, looked up at its first call; NULL when no library has it (yet). Of the runtime's

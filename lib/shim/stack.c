@@ -9,6 +9,7 @@
 
 #include "base/section.h"
 #include "shim/check.h"
+#include "shim/dlopen.h"
 #include "shim/modules.h"
 #include "shim/native_stack.h"
 #include "shim/process.h"
@@ -167,6 +168,7 @@ static uint32_t define(struct vs_process *process, struct vs_key key, const stru
 	if (!enter(process, &section))
 		return 0;
 	/* Before the lock is taken: this takes the loader's. */
+	vs_dlopen_keep();
 	if (native->count)
 		vs_modules_record(process);
 	vs_python_prepare();
@@ -227,8 +229,14 @@ static __attribute__((noinline)) uint32_t walk(struct vs_process *process, struc
 {
 	struct vs_native_stack native;
 	const struct vs_shape *shape;
+	struct vs_section section;
 	uint32_t id;
 
+	if (vs_native_unprepared()) {
+		vs_section_enter(&section);
+		vs_native_prepare();
+		vs_section_leave(&section);
+	}
 	vs_native_walk(&stacks->native, record, &native);
 	id = vs_stack_id(process, &native, python);
 	shape = vs_shape_of(&process->shapes, id);

@@ -169,13 +169,15 @@ enum { FUNCTION = R_AARCH64_JUMP_SLOT, ADDRESS = R_AARCH64_GLOB_DAT };
 #endif
 
 struct replacing {
-	uintptr_t inside;
+	const void *inside;
 	const struct vs_symbol_slot *slots;
 	unsigned int count;
 };
 
-static bool holds(const struct dl_phdr_info *info, uintptr_t address)
+bool vs_symbol_holds(const struct dl_phdr_info *info, const void *pointer)
 {
+	uintptr_t address = (uintptr_t)pointer;
+
 	for (int i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_LOAD &&
 		    address - info->dlpi_addr - info->dlpi_phdr[i].p_vaddr < info->dlpi_phdr[i].p_memsz)
@@ -206,7 +208,7 @@ static int replace_in(struct dl_phdr_info *info, size_t size, void *data)
 	struct tables tables;
 
 	(void)size;
-	if (!holds(info, replacing->inside))
+	if (!vs_symbol_holds(info, replacing->inside))
 		return 0;
 	tables = tables_of(info);
 	for (int kind = 0; kind < 2 && tables.symbols && tables.strings; kind++) {
@@ -229,7 +231,7 @@ static int replace_in(struct dl_phdr_info *info, size_t size, void *data)
 
 void vs_symbol_replace(const void *inside, const struct vs_symbol_slot *slots, unsigned int count)
 {
-	struct replacing replacing = {(uintptr_t)inside, slots, count};
+	struct replacing replacing = {inside, slots, count};
 
 	vs_libraries_each(replace_in, &replacing);
 }

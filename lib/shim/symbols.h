@@ -5,12 +5,15 @@
 #ifndef VS_SHIM_SYMBOLS_H
 #define VS_SHIM_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct dl_phdr_info;
 
 /* What one library defines, for a callback of dl_iterate_phdr(); NULL if it does not. */
 void *vs_symbol_in(const struct dl_phdr_info *info, const char *name);
+/* Whether an address lies in a library. */
+bool vs_symbol_holds(const struct dl_phdr_info *info, const void *address);
 /* The first definition of `name` in the program and its libraries, in the order in which they were loaded; NULL if
  * there is none, or the list is lost (libraries.h). For functions and data of no particular version.
  *

@@ -37,7 +37,11 @@ static void *chained(_Atomic(void *) *slot, const char *name)
 	void *real = atomic_load_explicit(slot, memory_order_acquire);
 
 	if (!real) {
-		real = vs_real_symbol(VS_API_TORCH, name);
+		bool settled;
+
+		real = vs_real_symbol(VS_API_TORCH, name, &settled);
+		if (!settled)
+			return real;
 		if (!real)
 			real = &absent;
 		atomic_store_explicit(slot, real, memory_order_release);

@@ -95,6 +95,7 @@ static void other_namespace(void)
 
 static atomic_int stop;
 static pthread_mutex_t allocator = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int arrived; /* a constructor */
 
 /* Takes and gives under a lock of the job's, as PyTorch does. */
 static void *allocate(void *argument)
@@ -110,6 +111,7 @@ static void *allocate(void *argument)
 void host_lock_and_report(void);
 __attribute__((visibility("default"))) void host_lock_and_report(void)
 {
+	arrived = 1;
 	pthread_mutex_lock(&allocator);
 	host_report(7);
 	pthread_mutex_unlock(&allocator);
@@ -134,6 +136,31 @@ static void allocating_constructors(void)
 	for (int i = 0; i < 2; i++)
 		CHECK(pthread_join(threads[i], NULL) == 0);
 	puts("done");
+}
+
+static void *open_eager(void *argument)
+{
+	CHECK(dlopen(plugin("plugin-eager.so"), RTLD_NOW));
+	return argument;
+}
+
+/* The first events of all come under the lock that such a constructor waits for. */
+static void first_events_under_lock(void)
+{
+	pthread_t thread;
+
+	pthread_mutex_lock(&allocator);
+	CHECK(pthread_create(&thread, NULL, open_eager, NULL) == 0);
+	while (!arrived)
+		usleep(1000);
+	alarm(20);
+	for (int i = 0; i < 3; i++)
+		host_give(host_take(512), 512);
+	host_report(1);
+	pthread_mutex_unlock(&allocator);
+	CHECK(pthread_join(thread, NULL) == 0);
+	host_give(host_take(512), 512);
+	host_counted();
 }
 
 static void *open_and_close(void *argument)
@@ -180,6 +207,7 @@ const struct scenario host_libraries[] = {
     {"deep-binding", deep_binding},
     {"other-namespace", other_namespace},
     {"allocating-constructors", allocating_constructors},
+    {"first-events-under-lock", first_events_under_lock},
     {"loading-in-threads", loading_in_threads},
     {"wrong-names", wrong_names},
     {NULL, NULL},
