@@ -39,6 +39,9 @@ VS_API int cuGraphAddMemAllocNode(void **node, struct vs_graph *graph, const voi
                                   struct vs_alloc_node *params);
 VS_API int cuGraphAddMemFreeNode(void **node, struct vs_graph *graph, const void *dependencies, size_t count,
                                  uint64_t address);
+VS_API int cuGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *graph, unsigned long long flags);
+VS_API int cuGraphInstantiateWithParams(struct vs_graph **exec, struct vs_graph *graph,
+                                        const unsigned long long *parameters);
 VS_API int cuGraphLaunch(struct vs_graph *exec, void *stream);
 VS_API int cuGraphUpload(struct vs_graph *exec, void *stream);
 VS_API int cuDeviceGraphMemTrim(int device);

@@ -21,19 +21,34 @@ VS_API int cuGraphDestroy(struct vs_graph *graph)
 }
 VS_ALIAS(cuGraphExecDestroy, cuGraphDestroy);
 
-/* An executable graph is the graph held once more. */
-VS_API int cuGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *graph)
+/* CUgraphInstantiate_flags and cudaGraphInstantiateFlags */
+enum { AUTO_FREE_ON_LAUNCH = 1, MOST_FLAGS = 15 };
+
+/* An executable graph is the graph held once more: all of one graph have the flags of the last. */
+VS_API int cuGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *graph, unsigned long long flags)
 {
-	if (!exec || !graph)
+	if (!exec || !graph || flags > MOST_FLAGS)
 		return CU_INVALID_VALUE;
 	vs_graph_hold(graph);
+	graph->frees_at_launch = flags & AUTO_FREE_ON_LAUNCH;
 	*exec = graph;
 	return CU_OK;
 }
-VS_ALIAS(cuGraphInstantiate, cuGraphInstantiateWithFlags);
-VS_ALIAS(cuGraphInstantiate_v2, cuGraphInstantiateWithFlags);
-VS_ALIAS(cuGraphInstantiateWithParams, cuGraphInstantiateWithFlags);
-VS_ALIAS(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithFlags);
+
+/* Of before CUDA 12: a node and a text for errors in the place of flags. */
+VS_API int cuGraphInstantiate(struct vs_graph **exec, struct vs_graph *graph)
+{
+	return cuGraphInstantiateWithFlags(exec, graph, 0);
+}
+VS_ALIAS(cuGraphInstantiate_v2, cuGraphInstantiate);
+
+/* CUDA_GRAPH_INSTANTIATE_PARAMS and cudaGraphInstantiateParams begin with the flags. */
+VS_API int cuGraphInstantiateWithParams(struct vs_graph **exec, struct vs_graph *graph,
+                                        const unsigned long long *parameters)
+{
+	return parameters ? cuGraphInstantiateWithFlags(exec, graph, *parameters) : CU_INVALID_VALUE;
+}
+VS_ALIAS(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams);
 
 VS_API int cuGraphLaunch(struct vs_graph *exec, void *stream)
 {

@@ -90,6 +90,12 @@ static int back(struct node *node)
 	return r;
 }
 
+static void leave(struct node *node)
+{
+	node->in_use = false;
+	sums[node->device].used -= node->size;
+}
+
 int vs_graph_memory_upload(struct vs_graph *graph)
 {
 	int r = CU_OK;
@@ -107,9 +113,14 @@ int vs_graph_memory_launch(struct vs_graph *graph)
 	int r = CU_OK;
 
 	pthread_mutex_lock(&vs_books.lock);
-	for (struct node *node = nodes; node && r == CU_OK; node = node->next)
-		if (node->graph == graph && node->in_use)
+	for (struct node *node = nodes; node && r == CU_OK; node = node->next) {
+		if (node->graph != graph || !node->in_use)
+			continue;
+		if (graph->frees_at_launch)
+			leave(node);
+		else
 			r = CU_INVALID_VALUE;
+	}
 	for (struct node *node = nodes; node && r == CU_OK; node = node->next)
 		if (node->graph == graph)
 			r = back(node);
@@ -150,8 +161,7 @@ int vs_graphs_give(uint64_t address)
 		link = &(*link)->next;
 	if (!*link || !(*link)->in_use)
 		return CU_INVALID_VALUE;
-	(*link)->in_use = false;
-	sums[(*link)->device].used -= (*link)->size;
+	leave(*link);
 	if (!(*link)->graph)
 		bury(link);
 	return CU_OK;

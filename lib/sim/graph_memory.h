@@ -13,7 +13,7 @@ struct vs_graph;
 
 int vs_graph_memory_node(struct vs_graph *graph, int device, uint64_t size, uint64_t *ret_address);
 int vs_graph_memory_free_node(struct vs_graph *graph, uint64_t address);
-/* CU_OUT_OF_MEMORY; CU_INVALID_VALUE: memory of the launch before is in use. */
+/* CU_OUT_OF_MEMORY; CU_INVALID_VALUE: memory of the launch before is in use, and is not to be freed by this one. */
 int vs_graph_memory_launch(struct vs_graph *graph);
 int vs_graph_memory_upload(struct vs_graph *graph);
 void vs_graph_memory_drop(struct vs_graph *graph);

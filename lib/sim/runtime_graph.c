@@ -22,18 +22,23 @@ VS_API int cudaGraphDestroy(struct vs_graph *graph)
 	return CU_OK;
 }
 
-/* An executable graph is the graph held once more. */
-VS_API int cudaGraphInstantiate(struct vs_graph **exec, struct vs_graph *graph)
+VS_API int cudaGraphInstantiateWithFlags(struct vs_graph **exec, struct vs_graph *graph, unsigned long long flags)
 {
-	if (!exec || !graph)
-		return vs_error(CU_INVALID_VALUE);
-	vs_graph_hold(graph);
-	*exec = graph;
-	return CU_OK;
+	return vs_error(cuGraphInstantiateWithFlags(exec, graph, flags));
 }
-VS_ALIAS(cudaGraphInstantiateWithFlags, cudaGraphInstantiate);
-VS_ALIAS(cudaGraphInstantiateWithParams, cudaGraphInstantiate);
-VS_ALIAS(cudaGraphInstantiateWithParams_ptsz, cudaGraphInstantiate);
+
+/* The runtime of CUDA 11 has an address in the place of flags. */
+VS_API int cudaGraphInstantiate(struct vs_graph **exec, struct vs_graph *graph, unsigned long long flags)
+{
+	return cudaGraphInstantiateWithFlags(exec, graph, flags < 4096 ? flags : 0);
+}
+
+VS_API int cudaGraphInstantiateWithParams(struct vs_graph **exec, struct vs_graph *graph,
+                                          const unsigned long long *parameters)
+{
+	return vs_error(cuGraphInstantiateWithParams(exec, graph, parameters));
+}
+VS_ALIAS(cudaGraphInstantiateWithParams_ptsz, cudaGraphInstantiateWithParams);
 
 VS_API int cudaGraphExecDestroy(struct vs_graph *exec)
 {

@@ -46,7 +46,8 @@ struct vs_graph {
 	size_t call_capacity;
 	struct vs_user_object **objects; /* released with the graph */
 	size_t object_count;
-	uint32_t refs; /* the graph itself and what was instantiated from it */
+	uint32_t refs;        /* the graph itself and what was instantiated from it */
+	bool frees_at_launch; /* what its last launch left in use (CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) */
 };
 
 struct vs_user_object {

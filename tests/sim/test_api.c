@@ -601,6 +601,36 @@ PASSES(nodes_without_memory)
 	CHECK(CALL(cuGraphDestroy, inner) == CU_OK);
 }
 
+/* What a launch leaves in use is freed by the next one, where the graph is told to. */
+PASSES(memory_that_launches_free)
+{
+	struct vs_alloc_node node = {.pool = {.type = 1, .location = {VS_LOCATION_DEVICE, 0}}, .size = 3 * MIB};
+	unsigned long long parameters[4] = {1};
+	void *graph, *exec[4], *at;
+	uint64_t used;
+
+	CHECK(CALL(cuGraphCreate, &graph, 0) == CU_OK);
+	CHECK(CALL(cuGraphAddMemAllocNode, &at, graph, NULL, (size_t)0, &node) == CU_OK);
+	CHECK(CALL(cuGraphInstantiateWithFlags, &exec[0], graph, 0ULL) == CU_OK);
+	CHECK(CALL(cuGraphLaunch, exec[0], NULL) == CU_OK);
+	CHECK(CALL(cuGraphLaunch, exec[0], NULL) == CU_INVALID_VALUE);
+	for (int way = 0; way < 3; way++) {
+		CHECK((way == 0   ? CALL(cuGraphInstantiateWithFlags, &exec[1], graph, 1ULL)
+		       : way == 1 ? CALL(cudaGraphInstantiate, &exec[2], graph, 1ULL)
+		                  : CALL(cudaGraphInstantiateWithParams, &exec[3], graph, parameters)) == CU_OK);
+		for (int i = 0; i < 3; i++) {
+			CHECK(CALL(cuGraphLaunch, exec[1 + way], NULL) == CU_OK);
+			CHECK(CALL(cuDeviceGetGraphMemAttribute, 0, 0, &used) == CU_OK && used == 4 * MIB);
+		}
+		CHECK(CALL(cuGraphExecDestroy, exec[1 + way]) == CU_OK);
+	}
+	CHECK(CALL(cudaGraphInstantiateWithFlags, &exec[1], graph, 16ULL));
+	CHECK(CALL(cuMemFree_v2, node.address) == CU_OK);
+	CHECK(CALL(cuDeviceGetGraphMemAttribute, 0, 0, &used) == CU_OK && !used);
+	CHECK(CALL(cuGraphExecDestroy, exec[0]) == CU_OK && CALL(cuGraphDestroy, graph) == CU_OK);
+	CHECK(CALL(cuDeviceGraphMemTrim, 0) == CU_OK);
+}
+
 PASSES(captures_into_a_graph)
 {
 	void *graph, *stream, *ended = NULL, *node;
@@ -759,6 +789,7 @@ int main(int argc, char **argv)
 	    TEST(handles_of_ones_own_are_refused),
 	    TEST(a_pool_that_keeps_all_divides_it),
 	    TEST(nodes_without_memory),
+	    TEST(memory_that_launches_free),
 	    TEST(captures_into_a_graph),
 	    TEST(layouts_of_products),
 	    TEST(libraries_by_name_and_path),
