@@ -61,6 +61,7 @@ class Refusals(unittest.TestCase):
                 call = how if how != "cuMemMap" else "cuMemCreate"
                 self.assertIn(f"CUDA refused 3.00 GiB to greedy.so ({call})", said)
                 self.assertIn("this process holds 12.00 GiB of the card's 14.56 GiB", said)
+                self.assertRegex(said, r"\n  12\.00 GiB greedy, 4 allocations: ")
                 self.assertLessEqual(len(said.splitlines()), 25)
                 answer = self.post()
                 self.assertEqual((answer["cause"], answer["source"], answer["request_bytes"]), ("full", "cuda", 3 * GIB))

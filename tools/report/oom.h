@@ -21,6 +21,13 @@ struct vs_oom_case {
 	struct vs_oom_remedies remedies;
 };
 
+/* What one call stack held at that moment. */
+struct vs_oom_holder {
+	const char *what; /* a tag with its detail; of CUDA's own memory, the library */
+	uint32_t stack;
+	uint64_t bytes, blocks;
+};
+
 /* An error found in a run. */
 struct vs_oom_post {
 	struct vs_oom_case c;
@@ -29,10 +36,10 @@ struct vs_oom_post {
 	const struct vs_device_summary *device;
 	const struct vs_oom_event *event; /* NULL: CUDA refused somebody else than PyTorch's allocator: `refusal` */
 	struct vs_refusal refusal;
-	struct vs_device_summary bare;  /* of a device that nothing else is known of */
-	uint32_t stack;                 /* that asked; 0 unknown */
-	size_t errors;                  /* in the whole run */
-	struct vs_stack_bytes *holders; /* live at that moment, by stack and tag, descending */
+	struct vs_device_summary bare; /* of a device that nothing else is known of */
+	uint32_t stack;                /* that asked; 0 unknown */
+	size_t errors;                 /* in the whole run */
+	struct vs_oom_holder *holders; /* by stack and what it is, descending */
 	size_t holder_count;
 	struct vs_oom_sweep sweep; /* what other settings would have done */
 };

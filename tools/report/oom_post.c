@@ -90,38 +90,51 @@ static void choose(struct vs_oom_post *post)
 
 static int by_stack(const void *a, const void *b)
 {
-	const struct vs_stack_bytes *x = a, *y = b;
+	const struct vs_oom_holder *x = a, *y = b;
 
 	if (x->stack != y->stack)
 		return x->stack < y->stack ? -1 : 1;
-	if (x->tag != y->tag)
-		return x->tag < y->tag ? -1 : 1;
-	return x->detail < y->detail ? -1 : x->detail > y->detail;
+	return strcmp(x->what, y->what);
 }
 
 static int by_bytes(const void *a, const void *b)
 {
-	const struct vs_stack_bytes *x = a, *y = b;
+	const struct vs_oom_holder *x = a, *y = b;
 
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
 	return by_stack(a, b);
 }
 
+/* Of PyTorch's error its blocks, of a refusal of CUDA's what everybody has from CUDA. */
+static size_t list_holders(const struct vs_oom_post *post, struct vs_oom_holder *list)
+{
+	const struct vs_device_summary *device = post->device;
+	size_t count = 0;
+
+	for (size_t i = 0; post->event && i < device->block_count; i++) {
+		const struct vs_block *block = &device->blocks[i];
+		const char *what = block->detail ? vs_detail_path(block->detail) : vs_tag_name(block->tag);
+		list[count++] = (struct vs_oom_holder){what, block->stack, block->size, 1};
+	}
+	for (size_t i = 0; !post->event && i < device->cuda_block_count; i++) {
+		const struct vs_cuda_block *block = &device->cuda_blocks[i];
+		list[count++] = (struct vs_oom_holder){block->library, block->stack, block->size, 1};
+	}
+	return count;
+}
+
 static int sum_holders(struct vs_oom_post *post)
 {
 	const struct vs_device_summary *device = post->device;
-	struct vs_stack_bytes *list = calloc(device->block_count + 1, sizeof(*list));
-	size_t count = 0;
+	struct vs_oom_holder *list = calloc(device->block_count + device->cuda_block_count + 1, sizeof(*list));
+	size_t total, count = 0;
 
 	if (!list)
 		return -ENOMEM;
-	for (size_t i = 0; i < device->block_count; i++) {
-		const struct vs_block *block = &device->blocks[i];
-		list[i] = (struct vs_stack_bytes){block->stack, block->tag, block->detail, block->size, 1};
-	}
-	qsort(list, device->block_count, sizeof(*list), by_stack);
-	for (size_t i = 0; i < device->block_count; i++) {
+	total = list_holders(post, list);
+	qsort(list, total, sizeof(*list), by_stack);
+	for (size_t i = 0; i < total; i++) {
 		if (count && !by_stack(&list[count - 1], &list[i])) {
 			list[count - 1].bytes += list[i].bytes;
 			list[count - 1].blocks++;
@@ -249,7 +262,7 @@ int vs_oom_post_open(const char *path, uint64_t until_ns, struct vs_oom_post *po
 	choose(post);
 	if (post->subject)
 		diagnose(post, until_ns);
-	if (post->event)
+	if (post->subject)
 		r = sum_holders(post);
 	if (r < 0)
 		vs_oom_post_close(post);

@@ -93,15 +93,14 @@ static void holders(const struct vs_screen *screen, const struct vs_oom_post *po
 	if (!brief && post->holder_count)
 		vs_screen_title(screen, "Who holds it: call stacks");
 	for (size_t i = 0; i < post->holder_count && i < most; i++) {
-		const struct vs_stack_bytes *holder = &post->holders[i];
+		const struct vs_oom_holder *holder = &post->holders[i];
 		const struct vs_frame *frames;
 		struct vs_telling telling = {0};
 		size_t count, used;
 
-		used = (size_t)snprintf(line, sizeof(line), "%s %s, %" PRIu64 " block%s",
-		                        vs_size_format(holder->bytes, size),
-		                        holder->detail ? vs_detail_path(holder->detail) : vs_tag_name(holder->tag),
-		                        holder->blocks, holder->blocks == 1 ? "" : "s");
+		used = (size_t)snprintf(line, sizeof(line), "%s %s, %" PRIu64 " %s%s",
+		                        vs_size_format(holder->bytes, size), holder->what, holder->blocks,
+		                        post->event ? "block" : "allocation", holder->blocks == 1 ? "" : "s");
 		if (!brief) {
 			fprintf(screen->out, "  %s, stack %" PRIu32 "\n", line, holder->stack);
 			vs_report_stack(screen, post->subject, holder->stack);
@@ -176,8 +175,8 @@ static void print(const struct vs_screen *screen, const struct vs_oom_post *post
 		if (!brief)
 			vs_screen_title(screen, "What the memory held");
 		by_tag(screen, post);
-		holders(screen, post, brief);
 	}
+	holders(screen, post, brief);
 	if (!brief)
 		vs_screen_title(screen, "What helps");
 	evidence(screen, post);
