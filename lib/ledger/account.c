@@ -33,6 +33,7 @@ static void fill(struct vs_account *account, uint64_t context, const struct vs_h
 	account->sample.libraries = holdings->asked - by_owner[VS_OWNER_PYTORCH];
 	/* Between a block of a pool and what the pool says of itself, more may be asked for than is taken. */
 	account->sample.rounding = holdings->taken > holdings->asked ? holdings->taken - holdings->asked : 0;
+	account->sample.managed = holdings->managed;
 	account->sample.idle = holdings->held > holdings->used ? holdings->held - holdings->used : 0;
 	if (account->sample.idle > account->sample.rounding)
 		account->sample.idle = account->sample.rounding;

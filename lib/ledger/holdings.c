@@ -83,6 +83,8 @@ int vs_holdings_add(struct vs_holdings *holdings, enum vramshim_memory memory, u
 	uint64_t pages[2], whole = size;
 	unsigned count = 0;
 
+	if (memory == VRAMSHIM_MEMORY_MANAGED)
+		holdings->managed += size;
 	if (kind == NO_BYTES || !size)
 		return 0;
 	if (kind == LINEAR)
@@ -118,6 +120,8 @@ void vs_holdings_remove(struct vs_holdings *holdings, enum vramshim_memory memor
 	uint64_t pages[2], whole = size;
 	unsigned count = 0;
 
+	if (memory == VRAMSHIM_MEMORY_MANAGED)
+		holdings->managed -= size;
 	if (kind == NO_BYTES || !size)
 		return;
 	if (kind == LINEAR)

@@ -17,6 +17,7 @@ struct vs_holdings {                      /* all zero to begin with */
 	uint64_t pytorch_pool;            /* ... of PyTorch's allocator in a memory pool of CUDA's */
 	uint64_t taken;                   /* bytes gone from the card */
 	uint64_t held, used;              /* ... to CUDA's memory pools; what of that is asked for */
+	uint64_t managed;                 /* bytes of managed memory: in none of the others */
 	struct vs_u64map pages;           /* those that allocations cover in part -> how many do */
 };
 

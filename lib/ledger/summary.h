@@ -65,6 +65,9 @@ struct vs_sample {
 	uint64_t libraries;
 	uint64_t rounding; /* what allocations take beyond what was asked: the card gives whole pages */
 	uint64_t idle;     /* ... of it what CUDA's memory pools keep and nobody uses */
+	/* Managed memory of this process, wherever it lies. What of it is on the card is in none of the lines above:
+	 * CUDA moves it, and does not tell. */
+	uint64_t managed;
 	bool others_known;
 	uint64_t others;     /* other processes, by the driver's own account */
 	uint64_t own;        /* this process by that account; 0 unknown */

@@ -116,6 +116,7 @@ class Ledger(unittest.TestCase):
         self.assertEqual(outside["other_processes_bytes"], others)
         self.assertTrue(outside["other_processes_complete"])
         self.assertEqual(outside["unexplained_bytes"], unseen)
+        self.assertEqual(outside["managed_bytes"], 50000000)
         self.assertEqual(outside["used_bytes"], held[0, "used"])
         self.assertEqual(outside["process_bytes"], held[0, "used"] - others)
         # 1000000 and 223 bytes share a page, 8519680 take 5 pages; the pool has 3 for 5000000.
@@ -123,7 +124,7 @@ class Ledger(unittest.TestCase):
         text = self.text()
         for words in ("NCCL 20.95 MiB", "cuBLAS 8.12 MiB", "cuDNN 4.77 MiB", "mine 223 B", "CUDA context 432.00 MiB",
                       "other processes 2.93 GiB", "unexplained 77.00 MiB", "used of the card 3.48 GiB",
-                      "77.00 MiB of it this process's"):  # fmt: skip
+                      "77.00 MiB of it this process's", "Managed memory: 47.68 MiB, "):  # fmt: skip
             self.assertIn(words, text)
 
     def test_an_allocator_under_pytorchs(self):
@@ -143,8 +144,10 @@ class Ledger(unittest.TestCase):
 
     def test_nothing_unexplained(self):
         _, outside = self.outside("nccl:m:1000000")
+        self.assertEqual(outside["managed_bytes"], 0)
         self.assertEqual((outside["unexplained_bytes"], outside["other_processes_bytes"]), (0, 0))
         self.assertIn("every byte has its line", self.text())
+        self.assertNotIn("anaged", self.text())
 
     def test_nvml_switched_off(self):
         """Then others and unseen bytes cannot be told apart, and it is said."""

@@ -153,6 +153,7 @@ void vs_outside_json(struct vs_json *json, const struct vs_outside_account *acco
 		vs_json_null(json, "unexplained_bytes");
 	vs_json_unsigned(json, "rounding_bytes", outside->at.rounding);
 	vs_json_unsigned(json, "pools_idle_bytes", outside->at.idle);
+	vs_json_unsigned(json, "managed_bytes", outside->at.managed);
 	pytorch_json(json, outside);
 	vs_json_unsigned_if(json, "other_processes_bytes", account->others_known || neighbours->count,
 	                    account->others);

@@ -184,6 +184,12 @@ void vs_outside_print(const struct vs_screen *screen, const struct vs_outside_ac
 	     account->sampled ? "what nvidia-smi shows" : "");
 	vs_table_style(lines.table, VS_BOLD);
 	vs_table_print(lines.table, screen, 2);
+	if (at->managed)
+		vs_screen_text(
+		    screen, 2,
+		    "  Managed memory: %s, which CUDA moves between host and card; what of it is on the card "
+		    "no call tells, so it counts as unexplained.",
+		    vs_size_format(at->managed, size));
 	if (outside->unsampled)
 		vs_screen_text(
 		    screen, 2,
