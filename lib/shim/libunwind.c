@@ -93,10 +93,13 @@ static int control_nothing(int fd, int command, long argument)
 }
 
 /* Releases differ in which of them they use. */
-static const struct vs_symbol_slot calls[] = {
-    {"pipe", (void *)no_pipe},          {"pipe2", (void *)no_pipe2},   {"read", (void *)read_nothing},
-    {"write", (void *)write_nothing},   {"syscall", (void *)call},     {"close", (void *)close_nothing},
-    {"fcntl", (void *)control_nothing}, {"mincore", (void *)resident}, {"msync", (void *)synchronized},
+static struct vs_symbol_slot calls[] = {
+    /* libc's own, below: ThreadSanitizer's end a process where they are called as late in a thread's end as libunwind
+     * does. */
+    {"pthread_mutex_lock", NULL},  {"pthread_mutex_unlock", NULL},   {"pipe", (void *)no_pipe},
+    {"pipe2", (void *)no_pipe2},   {"read", (void *)read_nothing},   {"write", (void *)write_nothing},
+    {"syscall", (void *)call},     {"close", (void *)close_nothing}, {"fcntl", (void *)control_nothing},
+    {"mincore", (void *)resident}, {"msync", (void *)synchronized},
 };
 
 int (*vs_libunwind_open(void))(void **, int)
@@ -108,6 +111,11 @@ int (*vs_libunwind_open(void))(void **, int)
 
 	if (!backtrace)
 		return NULL;
+	for (int i = 0; i < 2; i++) {
+		calls[i].replacement = vs_symbol_of("libc.so", calls[i].name);
+		if (!calls[i].replacement) /* before glibc 2.34 */
+			calls[i].replacement = vs_symbol_of("libpthread", calls[i].name);
+	}
 	vs_symbol_replace((const void *)backtrace, calls, sizeof(calls) / sizeof(calls[0]));
 	/* What it makes at its first call, it makes now. */
 	backtrace(&frame, 1);

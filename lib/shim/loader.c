@@ -15,18 +15,6 @@
 
 struct vs_loader vs_loader;
 
-/* libc has had it since 2.34; before, libdl, which whoever calls it has brought. */
-static int search(struct dl_phdr_info *info, size_t size, void *data)
-{
-	const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
-
-	(void)size;
-	if (strncmp(file, "libc.so", 7) && strncmp(file, "libdl.so", 8))
-		return 0;
-	*(void **)data = vs_symbol_in(info, "dlvsym");
-	return *(void **)data != NULL;
-}
-
 /* 2.34 moved the functions into libc; the others are the first versions on x86-64 and aarch64. By version, because a
  * plain look-up would take a definition of any. */
 static void *next(void *(*dlvsym_found)(void *, const char *, const char *), const char *name)
@@ -41,11 +29,14 @@ static void *next(void *(*dlvsym_found)(void *, const char *, const char *), con
 
 void vs_loader_resolve(void)
 {
-	void *(*raw)(void *, const char *, const char *) = NULL, *(*later)(void *, const char *, const char *);
+	void *(*raw)(void *, const char *, const char *), *(*later)(void *, const char *, const char *);
 
 	if (vs_loader.dlsym)
 		return;
-	vs_libraries_each(search, &raw);
+	/* libc has had it since 2.34; before, libdl, which whoever calls it has brought. */
+	raw = (void *(*)(void *, const char *, const char *))vs_symbol_of("libc.so", "dlvsym");
+	if (!raw)
+		raw = (void *(*)(void *, const char *, const char *))vs_symbol_of("libdl.so", "dlvsym");
 	if (!raw)
 		return;
 	later = (void *(*)(void *, const char *, const char *))next(raw, "dlvsym");

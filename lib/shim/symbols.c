@@ -16,6 +16,7 @@
 #include "shim/libraries.h"
 
 struct search {
+	const char *file; /* of the library, what its name begins with; NULL: any */
 	const char *name;
 	uint32_t hash;
 	void *found;
@@ -139,10 +140,12 @@ void *vs_symbol_in(const struct dl_phdr_info *info, const char *name)
 
 static int search_in(struct dl_phdr_info *info, size_t size, void *data)
 {
+	const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
 	struct search *search = data;
 
 	(void)size;
-	search->found = symbol_in(info, search);
+	if (!search->file || !strncmp(file, search->file, strlen(search->file)))
+		search->found = symbol_in(info, search);
 	return search->found != NULL;
 }
 
@@ -160,6 +163,14 @@ void *vs_symbol_find(const char *name)
 	size_t size;
 
 	return vs_symbol_data(name, &size);
+}
+
+void *vs_symbol_of(const char *file, const char *name)
+{
+	struct search search = {.file = file, .name = name, .hash = gnu_hash(name)};
+
+	vs_libraries_each(search_in, &search);
+	return search.found;
 }
 
 #if defined(__x86_64__)
@@ -221,7 +232,7 @@ static int replace_in(struct dl_phdr_info *info, size_t size, void *data)
 			if (ELF64_R_TYPE(at->r_info) != FUNCTION && ELF64_R_TYPE(at->r_info) != ADDRESS)
 				continue;
 			for (unsigned int i = 0; i < replacing->count; i++)
-				if (!strcmp(replacing->slots[i].name, name))
+				if (replacing->slots[i].replacement && !strcmp(replacing->slots[i].name, name))
 					store(info, (void **)(info->dlpi_addr + at->r_offset),
 					      replacing->slots[i].replacement);
 		}

@@ -23,10 +23,12 @@ bool vs_symbol_holds(const struct dl_phdr_info *info, const void *address);
 void *vs_symbol_find(const char *name);
 /* The same, and how many bytes the definition has. */
 void *vs_symbol_data(const char *name, size_t *ret_size);
+/* What the first library whose file's name begins so defines; NULL if there is none. */
+void *vs_symbol_of(const char *file, const char *name);
 /* Something that a library calls by this name, and what it is to call instead. */
 struct vs_symbol_slot {
 	const char *name;
-	void *replacement;
+	void *replacement; /* NULL: that stays */
 };
 /* Of the library that holds `inside`: its own calls, nobody else's, and as far as they go through its tables. What it
  * looks up by the first calls of all must have been looked up (RTLD_NOW). */

@@ -30,11 +30,13 @@ struct found_object {
 	unsigned long long reserved[7];
 };
 
-static int (*find_object)(void *, struct found_object *);
+/* Relaxed: threads that prepare at once find the same. */
+static _Atomic(int (*)(void *, struct found_object *)) find_object;
 
 void vs_unwind_prepare(void)
 {
-	find_object = (int (*)(void *, struct found_object *))vs_symbol_find("_dl_find_object");
+	atomic_store_explicit(&find_object, (int (*)(void *, struct found_object *))vs_symbol_find("_dl_find_object"),
+	                      memory_order_relaxed);
 }
 
 struct search {
@@ -73,10 +75,11 @@ static int match(struct dl_phdr_info *info, size_t size, void *data)
 /* The library that holds an address. */
 static bool find(uint64_t address, struct found_object *ret_object)
 {
+	int (*ask)(void *, struct found_object *) = atomic_load_explicit(&find_object, memory_order_relaxed);
 	struct search search = {.address = address};
 
-	if (find_object)
-		return find_object((void *)(uintptr_t)address, ret_object) == 0;
+	if (ask)
+		return ask((void *)(uintptr_t)address, ret_object) == 0;
 	vs_libraries_each(match, &search);
 	*ret_object = search.object;
 	return search.found;

@@ -14,7 +14,7 @@ THREAD = "thread" in os.environ["SANITIZER"]
 RUNTIME = "libtsan.so.2" if THREAD else "libasan.so.8"
 HOST = TOOLS + "/host/host"
 SCENARIOS = ["race", "storm", "thread-locals", "exit-inside", "fork-nested", "fork-atexit", "alarms", "interruptions",
-             "jump-inside", "loading-in-threads", "allocating-constructors", "threads-at-the-end", "exit-in-thread"]
+             "jump-inside", "loading-in-threads", "allocating-constructors", "first-events-under-lock", "threads-at-the-end", "exit-in-thread"]
 # Their signal handlers' jumps are no business of AddressSanitizer's, which marks the stack; and it takes much of that.
 THREAD_ONLY = ["jumps", "small-stacks"]
 
@@ -23,9 +23,7 @@ OPTIONS = {
     # Memory that is kept until the end is what the recorder is made of; the loader and the mocks have theirs.
     "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0:handle_segv=0",
     "UBSAN_OPTIONS": "halt_on_error=0:print_stacktrace=1",
-    # ThreadSanitizer ends a thread before libunwind's own destructor for it runs, which then crashes in a mutex that
-    # ThreadSanitizer watches. So no native stacks there; the code for them takes no lock.
-    **({"VRAMSHIM_LEVEL": "light", "HOST_ROUNDS": "2"} if THREAD else {}),
+    **({"HOST_ROUNDS": "2"} if THREAD else {}),
 }
 
 
