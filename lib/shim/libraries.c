@@ -10,6 +10,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/symbols.h"
+
+typedef int each_function(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data);
+
+static bool started;
+
+/* A sanitizer's, which comes before libc's own, crashes while it is starting, when it already calls our dlsym(). */
+static each_function *each(void)
+{
+	each_function *own = NULL;
+
+	if (!__atomic_load_n(&started, __ATOMIC_RELAXED))
+		own = (each_function *)vs_symbol_early("libc.so", "dl_iterate_phdr");
+	return own ? own : dl_iterate_phdr;
+}
+
+void vs_libraries_started(void)
+{
+	__atomic_store_n(&started, true, __ATOMIC_RELAXED);
+}
+
 /* The lock lies in the loader's private data, at a place that differs by version. It is the one mutex there which is
  * held, by this thread, while dl_iterate_phdr() calls back, and by nobody afterwards. */
 struct search {
@@ -53,7 +74,7 @@ void vs_libraries_find_lock(void *loader_data, size_t size)
 {
 	struct search search = {loader_data, (char *)loader_data + size, (int)syscall(SYS_gettid), {NULL}, 0};
 
-	dl_iterate_phdr(search_held, &search);
+	each()(search_held, &search);
 	if (search.count == 1 && !held_by(search.held[0], search.thread))
 		list_lock = search.held[0];
 	/* _dl_load_lock lies right before _dl_load_write_lock (struct rtld_global, sysdeps/generic/ldsodefs.h). */
@@ -109,5 +130,5 @@ bool vs_libraries_lost(void)
 
 int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data)
 {
-	return vs_libraries_lost() ? 0 : dl_iterate_phdr(see, data);
+	return vs_libraries_lost() ? 0 : each()(see, data);
 }

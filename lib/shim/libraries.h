@@ -16,6 +16,9 @@ struct dl_phdr_info;
  * forked. */
 void vs_libraries_find_lock(void *loader_data, size_t size) __attribute__((visibility("hidden")));
 
+/* From now on the list is asked for by whoever stands before libc. When what a process starts with is set up. */
+void vs_libraries_started(void) __attribute__((visibility("hidden")));
+
 /* As dl_iterate_phdr(), and 0 without a call of `see` where the list is lost. Takes the list's lock. */
 int vs_libraries_each(int (*see)(struct dl_phdr_info *info, size_t size, void *data), void *data)
     __attribute__((visibility("hidden")));

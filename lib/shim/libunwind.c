@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -89,7 +88,7 @@ static int close_nothing(int fd)
 
 static int control_nothing(int fd, int command, long argument)
 {
-	return fd == NOWHERE ? 0 : fcntl(fd, command, argument);
+	return fd == NOWHERE ? 0 : (int)syscall(SYS_fcntl, fd, command, argument);
 }
 
 /* Releases differ in which of them they use. */

@@ -37,8 +37,12 @@ void vs_loader_resolve(void)
 	raw = (void *(*)(void *, const char *, const char *))vs_symbol_of("libc.so", "dlvsym");
 	if (!raw)
 		raw = (void *(*)(void *, const char *, const char *))vs_symbol_of("libdl.so", "dlvsym");
-	if (!raw)
+	if (!raw) {
+		/* musl's loader is its libc, and has symbols of one version. */
+		__atomic_store_n(&vs_loader.dlsym, (void *(*)(void *, const char *))vs_symbol_of("ld-musl", "dlsym"),
+		                 __ATOMIC_RELEASE);
 		return;
+	}
 	later = (void *(*)(void *, const char *, const char *))next(raw, "dlvsym");
 	/* dlsym last: it says that both are there. Every thread that gets here finds the same. */
 	__atomic_store_n(&vs_loader.dlvsym, later ? later : raw, __ATOMIC_RELEASE);
@@ -60,4 +64,5 @@ __attribute__((constructor)) static void prepare(void)
 	if (loader_data)
 		vs_libraries_find_lock(loader_data, size);
 	vs_loader_resolve();
+	vs_libraries_started();
 }

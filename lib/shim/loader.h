@@ -6,7 +6,9 @@
 #define VS_SHIM_LOADER_H
 
 /* Of whoever defines them after us: libc, or another interposer. Filled by vs_loader_resolve(). Calls through these
- * see what the loader sees, never our wrappers in place of it; RTLD_NEXT then means "after this library". */
+ * see what the loader sees, never our wrappers in place of it; RTLD_NEXT then means "after this library". Without
+ * dlvsym() this is a program of another C library than glibc: there is no CUDA for those, and all is passed through.
+ */
 struct vs_loader {
 	void *(*dlsym)(void *handle, const char *name);
 	void *(*dlvsym)(void *handle, const char *name, const char *version);

@@ -17,10 +17,12 @@
 #include "base/section.h"
 #include "shim/dlopen.h"
 #include "shim/facts.h"
+#include "shim/loader.h"
 #include "shim/native_stack.h"
 #include "shim/oom_report.h"
 #include "shim/process.h"
 #include "shim/python_stack.h"
+#include "shim/symbols.h"
 #include "shim/thread.h"
 #include "trace/writer.h"
 
@@ -37,6 +39,13 @@ struct page {
 	_Atomic int state;
 	_Atomic(struct vs_process *) process;
 };
+
+/* glibc's pthread_atfork() is a call of this (nptl/pthread_atfork.c). By another C library's loader, which a job may
+ * start a program with, what is missing and not weak would be refused, and the program with it. So this library calls
+ * nothing else that is glibc's alone. */
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void), void *library)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
 
 static _Atomic(struct page *) page;
 struct vs_settings vs_settings;
@@ -58,7 +67,7 @@ static bool stderr_is_for_messages(void)
 	if (fstat(STDERR_FILENO, &status) < 0)
 		return false;
 	if (S_ISREG(status.st_mode))
-		return (fcntl(STDERR_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY;
+		return (syscall(SYS_fcntl, STDERR_FILENO, F_GETFL) & O_ACCMODE) == O_WRONLY;
 	if (S_ISSOCK(status.st_mode))
 		return getsockopt(STDERR_FILENO, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
 	return S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode);
@@ -104,7 +113,7 @@ static struct page *page_get(void)
 		return NULL;
 	/* Kernels before 4.14 cannot wipe; fork() as libc knows it is then the only one noticed. */
 	if (madvise(shared, size, MADV_WIPEONFORK) < 0)
-		pthread_atfork(NULL, NULL, wipe_in_child);
+		__register_atfork(NULL, NULL, wipe_in_child, &__dso_handle);
 	if (atomic_compare_exchange_strong_explicit(&page, &other, shared, memory_order_acq_rel,
 	                                            memory_order_acquire))
 		return shared;
@@ -175,6 +184,17 @@ static int wait_for_start(struct page *shared)
 	return state;
 }
 
+/* ThreadSanitizer sees our locks and copies, but no atomic of ours, and would report races that are none; one that it
+ * reports while the list of libraries is held never ends. */
+static bool is_watched(void)
+{
+#ifdef __SANITIZE_THREAD__
+	return false;
+#else
+	return vs_symbol_find("__tsan_init");
+#endif
+}
+
 static struct vs_process *start(void)
 {
 	struct page *shared = page_get();
@@ -183,6 +203,13 @@ static struct vs_process *start(void)
 
 	if (!shared)
 		return NULL;
+	if (atomic_load(&shared->state) == STATE_NONE && is_watched() &&
+	    atomic_compare_exchange_strong(&shared->state, &state, STATE_OFF)) {
+		__atomic_store_n(&vs_recording, false, __ATOMIC_SEQ_CST);
+		vs_say("a program with ThreadSanitizer cannot be recorded: recording is off in process %d",
+		       (int)getpid());
+	}
+	state = STATE_NONE;
 	/* What takes the loader's lock comes first, while nobody waits for us. */
 	if (atomic_load(&shared->state) == STATE_NONE) {
 		vs_thread_prepare();
@@ -249,7 +276,8 @@ __attribute__((constructor)) static void load(void)
 	const char *size = getenv("VRAMSHIM_MAX_SIZE"), *nvml = getenv("VRAMSHIM_NVML");
 	const char *directory = getenv("VRAMSHIM_OUT");
 
-	if ((disable && *disable && strcmp(disable, "0")) || !directory || !*directory)
+	vs_loader_resolve();
+	if ((disable && *disable && strcmp(disable, "0")) || !directory || !*directory || !vs_loader.dlvsym)
 		return;
 	/* Copied: the job may change its environment. Never freed: hooks run until the very end. */
 	vs_settings.directory = strdup(directory);

@@ -9,7 +9,6 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,6 +33,22 @@ struct tables {
 	} relocations[2];
 };
 
+/* Where `text` goes on behind `beginning`; NULL if it does not begin so. Not libc's functions: a sanitizer's, which
+ * come before them, crash while it is starting, when it already calls our dlsym(). */
+static const char *behind(const char *text, const char *beginning)
+{
+	while (*beginning && *text == *beginning)
+		text++, beginning++;
+	return *beginning ? NULL : text;
+}
+
+static bool same(const char *one, const char *other)
+{
+	const char *rest = behind(one, other);
+
+	return rest && !*rest;
+}
+
 /* Bernstein's, as the linker computes it. */
 static uint32_t gnu_hash(const char *name)
 {
@@ -45,38 +60,34 @@ static uint32_t gnu_hash(const char *name)
 }
 
 /* The loader has made addresses of these offsets, but not where it does not write (the kernel's own library). */
-static const void *table(const struct dl_phdr_info *info, ElfW(Addr) value)
+static const void *table(ElfW(Addr) base, ElfW(Addr) value)
 {
-	return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+	return (const void *)(value < base ? value + base : value);
 }
 
-static struct tables tables_of(const struct dl_phdr_info *info)
+static struct tables tables_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic)
 {
-	const ElfW(Dyn) *dynamic = NULL;
 	struct tables tables = {0};
 
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
 	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
 		switch (dynamic->d_tag) {
 		case DT_GNU_HASH:
-			tables.hash = table(info, dynamic->d_un.d_ptr);
+			tables.hash = table(base, dynamic->d_un.d_ptr);
 			break;
 		case DT_SYMTAB:
-			tables.symbols = table(info, dynamic->d_un.d_ptr);
+			tables.symbols = table(base, dynamic->d_un.d_ptr);
 			break;
 		case DT_STRTAB:
-			tables.strings = table(info, dynamic->d_un.d_ptr);
+			tables.strings = table(base, dynamic->d_un.d_ptr);
 			break;
 		case DT_RELA:
-			tables.relocations[0].begin = table(info, dynamic->d_un.d_ptr);
+			tables.relocations[0].begin = table(base, dynamic->d_un.d_ptr);
 			break;
 		case DT_RELASZ:
 			tables.relocations[0].size = dynamic->d_un.d_val;
 			break;
 		case DT_JMPREL:
-			tables.relocations[1].begin = table(info, dynamic->d_un.d_ptr);
+			tables.relocations[1].begin = table(base, dynamic->d_un.d_ptr);
 			break;
 		case DT_PLTRELSZ:
 			tables.relocations[1].size = dynamic->d_un.d_val;
@@ -84,6 +95,16 @@ static struct tables tables_of(const struct dl_phdr_info *info)
 		}
 	}
 	return tables;
+}
+
+static struct tables tables_of(const struct dl_phdr_info *info)
+{
+	const ElfW(Dyn) *dynamic = NULL;
+
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	return tables_at(info->dlpi_addr, dynamic);
 }
 
 static const ElfW(Sym) * look_up(const struct tables *tables, const struct search *search)
@@ -108,16 +129,15 @@ static const ElfW(Sym) * look_up(const struct tables *tables, const struct searc
 		uint32_t entry = chain[at - first];
 
 		if ((entry | 1) == (hash | 1) && tables->symbols[at].st_shndx != SHN_UNDEF &&
-		    !strcmp(tables->strings + tables->symbols[at].st_name, search->name))
+		    same(tables->strings + tables->symbols[at].st_name, search->name))
 			return &tables->symbols[at];
 		if (entry & 1)
 			return NULL;
 	}
 }
 
-static void *symbol_in(const struct dl_phdr_info *info, struct search *search)
+static void *symbol_in_tables(ElfW(Addr) base, struct tables tables, struct search *search)
 {
-	struct tables tables = tables_of(info);
 	const ElfW(Sym) * symbol;
 	unsigned int type;
 
@@ -128,7 +148,12 @@ static void *symbol_in(const struct dl_phdr_info *info, struct search *search)
 		return NULL;
 	type = ELF64_ST_TYPE(symbol->st_info);
 	search->size = symbol->st_size;
-	return type == STT_FUNC || type == STT_OBJECT ? (void *)(info->dlpi_addr + symbol->st_value) : NULL;
+	return type == STT_FUNC || type == STT_OBJECT ? (void *)(base + symbol->st_value) : NULL;
+}
+
+static void *symbol_in(const struct dl_phdr_info *info, struct search *search)
+{
+	return symbol_in_tables(info->dlpi_addr, tables_of(info), search);
 }
 
 void *vs_symbol_in(const struct dl_phdr_info *info, const char *name)
@@ -138,13 +163,22 @@ void *vs_symbol_in(const struct dl_phdr_info *info, const char *name)
 	return symbol_in(info, &search);
 }
 
+static bool is_meant(const struct search *search, const char *path)
+{
+	const char *file = path;
+
+	for (; *path; path++)
+		if (*path == '/')
+			file = path + 1;
+	return !search->file || behind(file, search->file);
+}
+
 static int search_in(struct dl_phdr_info *info, size_t size, void *data)
 {
-	const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
 	struct search *search = data;
 
 	(void)size;
-	if (!search->file || !strncmp(file, search->file, strlen(search->file)))
+	if (is_meant(search, info->dlpi_name))
 		search->found = symbol_in(info, search);
 	return search->found != NULL;
 }
@@ -170,6 +204,19 @@ void *vs_symbol_of(const char *file, const char *name)
 	struct search search = {.file = file, .name = name, .hash = gnu_hash(name)};
 
 	vs_libraries_each(search_in, &search);
+	return search.found;
+}
+
+/* glibc's; other C libraries have none. */
+extern struct r_debug _r_debug __attribute__((weak));
+
+void *vs_symbol_early(const char *file, const char *name)
+{
+	struct search search = {.file = file, .name = name, .hash = gnu_hash(name)};
+
+	for (const struct link_map *at = &_r_debug ? _r_debug.r_map : NULL; at && !search.found; at = at->l_next)
+		if (is_meant(&search, at->l_name))
+			search.found = symbol_in_tables(at->l_addr, tables_at(at->l_addr, at->l_ld), &search);
 	return search.found;
 }
 
@@ -232,7 +279,7 @@ static int replace_in(struct dl_phdr_info *info, size_t size, void *data)
 			if (ELF64_R_TYPE(at->r_info) != FUNCTION && ELF64_R_TYPE(at->r_info) != ADDRESS)
 				continue;
 			for (unsigned int i = 0; i < replacing->count; i++)
-				if (replacing->slots[i].replacement && !strcmp(replacing->slots[i].name, name))
+				if (replacing->slots[i].replacement && same(replacing->slots[i].name, name))
 					store(info, (void **)(info->dlpi_addr + at->r_offset),
 					      replacing->slots[i].replacement);
 		}

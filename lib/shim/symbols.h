@@ -25,6 +25,9 @@ void *vs_symbol_find(const char *name);
 void *vs_symbol_data(const char *name, size_t *ret_size);
 /* What the first library whose file's name begins so defines; NULL if there is none. */
 void *vs_symbol_of(const char *file, const char *name);
+/* The same while the process starts: it takes no lock, so no library may come or go, and calls nothing that may be
+ * somebody else's and not ready yet. */
+void *vs_symbol_early(const char *file, const char *name);
 /* Something that a library calls by this name, and what it is to call instead. */
 struct vs_symbol_slot {
 	const char *name;

@@ -94,11 +94,11 @@ static bool is_ours(const struct vs_file *file, int fd)
 static int to_high_fd(int fd)
 {
 	struct rlimit limit;
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	int high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, HIGH_FD);
 
 	/* Where the limit is lower, as high as it goes. */
 	if (high < 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > LOW_FD)
-		high = fcntl(fd, F_DUPFD_CLOEXEC, (int)limit.rlim_cur - 1);
+		high = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, (int)limit.rlim_cur - 1);
 	if (high < 0 && fd >= LOW_FD)
 		return fd;
 	syscall(SYS_close, fd);

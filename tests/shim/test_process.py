@@ -270,6 +270,55 @@ def test_static_program():
     assert (run.status, run.stdout, run.stderr, run.traces) == (4, b"static\n", b"", [])
 
 
+HOSTED = r'''
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+static void *work(void *argument) { return argument; }
+int main(void)
+{
+	pthread_t thread;
+	void *(*function)(void *, const char *) = dlsym;
+
+	if (pthread_create(&thread, NULL, work, NULL) || pthread_join(thread, NULL))
+		return 1;
+	printf("%d %d %d\n", dlsym(dlopen(NULL, RTLD_NOW), "printf") != NULL, dlopen("no-such.so", RTLD_NOW) == NULL,
+	       function(RTLD_DEFAULT, "cuMemAlloc_v2") == NULL);
+	return 5;
+}
+'''
+
+
+def hosted(compile, preload=()):
+    """A program compiled so is what it would be without us."""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/hosted.c", "w") as file:
+            file.write(HOSTED)
+        subprocess.run([*compile, "-o", folder + "/hosted", folder + "/hosted.c"], check=True)
+        run = Run([folder + "/hosted"], shim=False, preload=[*preload, SHIM], env={"LSAN_OPTIONS": "detect_leaks=0"})
+    assert (run.status, run.stdout, run.stderr, run.traces) == (5, b"1 1 1\n", b"", []), (compile, run.status, run.stderr)
+
+
+def test_programs_with_sanitizers():
+    """Theirs are the first calls of a process, before they themselves can be called."""
+    compiler = shutil.which("gcc")
+    for name in "thread", "address", "undefined":
+        library = {"thread": "libtsan.so", "address": "libasan.so", "undefined": "libubsan.so"}[name]
+        path = compiler and subprocess.run([compiler, "-print-file-name=" + library], stdout=subprocess.PIPE).stdout.decode().strip()
+        if not path or not os.path.exists(path):
+            print("no gcc, or it has no %s: not tried" % library)
+            continue
+        hosted([compiler, "-fsanitize=" + name], [os.path.realpath(path)])
+
+
+def test_other_c_library():
+    compiler = shutil.which("musl-gcc")
+    if not compiler:
+        print("no musl-gcc: no program with another C library to try")
+        return
+    hosted([compiler])
+
+
 def test_facts():
     run = python("report(4096, 512)", env={"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "PYTORCH_ALLOC_CONF": "a:b",
                                            "CUDA_VISIBLE_DEVICES": ""})

@@ -100,6 +100,18 @@ class Environment(Case):
         self.assertEqual(seen["VRAMSHIM_LEVEL"], "light")
         self.assertEqual(seen["VRAMSHIM_MAX_SIZE"], "2000000")
 
+    def test_sanitizers_first(self):
+        """They end a program in which anything comes before them. (The loader ignores what is not there.)"""
+        ours = str(pathlib.Path(LIBRARIES[0]).resolve())
+        for before, expected in (
+            ("/nowhere/libasan.so.8", f"/nowhere/libasan.so.8:{ours}"),
+            ("/nowhere/libasan.so.8 libnotsan.so:libc.so.6", f"/nowhere/libasan.so.8 {ours}:libnotsan.so:libc.so.6"),
+            ("/a/libtsan.so.2:/a/libclang_rt.asan-x86_64.so", f"/a/libtsan.so.2:/a/libclang_rt.asan-x86_64.so:{ours}"),
+            ("libc.so.6:/nowhere/libasan.so.8", f"{ours}:libc.so.6:/nowhere/libasan.so.8"),
+            ("/libasan.d/libc.so.6", f"{ours}:/libasan.d/libc.so.6"),
+        ):
+            self.assertEqual(self.environment("--force", LD_PRELOAD=before)["LD_PRELOAD"], expected)
+
     def test_nested(self):
         inner = self.run_it("-o", "a", self.program, "-o", "b", "env").stdout.splitlines()
         self.assertIn(f"VRAMSHIM_OUT={self.folder}/b", inner)

@@ -81,15 +81,40 @@ static int add_library(struct list *preload, struct list *folders, const char *n
 	return r;
 }
 
+/* How much of a list of preloads is sanitizers' libraries at its beginning, with what separates them from the rest.
+ * AddressSanitizer ends a program in which anything comes before it. */
+static size_t sanitizers(const char *list)
+{
+	static const char *const names[] = {"libasan.", "libtsan.",  "libhwasan.",
+	                                    "liblsan.", "libubsan.", "libclang_rt."};
+	size_t used = 0;
+
+	for (;;) {
+		size_t length = strcspn(list + used, ": "), name = used + length;
+		bool found = false;
+
+		while (name > used && list[name - 1] != '/')
+			name--;
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			found |= !strncmp(list + name, names[i], strlen(names[i]));
+		if (!found)
+			return used;
+		used += length + strspn(list + used + length, ": ");
+	}
+}
+
 static int set_list(const char *name, const struct list *list, int (*set)(const char *, const char *, void *),
                     void *arg)
 {
+	const char *inherited = list->inherited ? list->inherited : "";
+	size_t first = sanitizers(inherited);
 	char *value = NULL;
-	bool more = list->inherited && *list->inherited;
 
 	if (!list->text)
 		return 0;
-	if (asprintf(&value, "%s%s%s", list->text, more ? ":" : "", more ? list->inherited : "") < 0)
+	if (asprintf(&value, "%.*s%s%s%s%s", (int)first, inherited,
+	             first && !strchr(": ", inherited[first - 1]) ? ":" : "", list->text, inherited[first] ? ":" : "",
+	             inherited + first) < 0)
 		return -ENOMEM;
 	int r = set(name, value, arg);
 	free(value);
