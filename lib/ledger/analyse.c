@@ -84,7 +84,9 @@ static int plain_event(void *user, const struct vramshim_event *event)
 		if (!counter)
 			return -ENOMEM;
 		if (is_new) {
-			counter->context = device_number(a->trace, event->device, "context_bytes");
+			/* What is known of a device on which memory was refused at once is no context. */
+			if (event->type != VRAMSHIM_MEMINFO)
+				counter->context = device_number(a->trace, event->device, "context_bytes");
 			counter->total = device_number(a->trace, event->device, "total_bytes");
 		}
 	}

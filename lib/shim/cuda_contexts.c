@@ -109,6 +109,10 @@ void vs_call_context_made(struct vs_call *call, uint64_t context, int device)
 	struct vs_contexts *contexts = contexts_get();
 	uint64_t none = 0;
 
+	if (call->result == VS_CUDA_OUT_OF_MEMORY) {
+		vs_call_context_refused(call, device, context_bytes(device));
+		return;
+	}
 	if (call->result) {
 		if (!vs_call_booked(call, 0))
 			record(call, VRAMSHIM_CUDA_FAIL, 0, device);
@@ -185,11 +189,23 @@ void vs_call_primary(struct vs_call *call, int device)
 	struct vs_contexts *contexts = contexts_get();
 	int active;
 
+	if (call->result && device >= 0 && device < 64)
+		vs_call_context_refused(call, device, context_bytes(device));
 	if (call->result || !contexts || device < 0 || device >= 64)
 		return;
 	primary_seen(call, contexts, device);
 	if (vs_query_primary(device, &active) == 0 && !active)
 		primary_gone(call, contexts, device);
+}
+
+void vs_call_first(struct vs_call *call)
+{
+	int device;
+
+	if (call->result != VS_CUDA_OUT_OF_MEMORY)
+		return;
+	device = vs_device_current(vs_entries[call->entry].api);
+	vs_call_context_refused(call, device, context_bytes(device));
 }
 
 void vs_call_reset_begins(struct vs_call *call)

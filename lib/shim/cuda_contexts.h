@@ -33,6 +33,8 @@ void vs_call_context_attached(struct vs_call *call, uint64_t context);
 void vs_call_context_detached(struct vs_call *call, uint64_t context);
 /* The primary context may have come or gone. */
 void vs_call_primary(struct vs_call *call, int device);
+/* After a call that asks for nothing itself, such as cudaFree(0): only a context can have been refused. */
+void vs_call_first(struct vs_call *call);
 /* cudaDeviceReset: it is gone, if the call worked. The device is the one that was current before. */
 void vs_call_reset_begins(struct vs_call *call);
 void vs_call_reset(struct vs_call *call);

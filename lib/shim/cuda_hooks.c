@@ -98,10 +98,10 @@ static bool is_refusal(const struct vs_call *call)
 
 /* PyTorch's caching allocator gives back what it has cached and tries again; where that does not help, it reports the
  * error itself (torch_hooks.c). It never asks for stream-ordered memory: another allocator of the same library does,
- * and reports nothing. */
+ * and reports nothing. Nor does it where there is no context. */
 static bool is_repeated(const struct vs_call *call)
 {
-	return call->event.memory != VRAMSHIM_MEMORY_POOL &&
+	return call->event.memory != VRAMSHIM_MEMORY_POOL && call->event.memory != VRAMSHIM_MEMORY_CONTEXT &&
 	       vs_modules_holds("libc10_cuda.so", vs_thread.nest.caller);
 }
 
@@ -135,10 +135,10 @@ void vs_call_allocated(struct vs_call *call, enum vramshim_memory memory, uint64
 	if (call->result ? vs_call_booked(call, 0) : vs_call_booked(call, address))
 		return;
 	call->event.device = (int16_t)vs_device_current(vs_entries[call->entry].api);
-	if (!call->result) {
-		vs_contexts_primary_seen(call->event.device);
+	/* What was refused may have made it. */
+	vs_contexts_primary_seen(call->event.device);
+	if (!call->result)
 		call->event.handle = vs_contexts_current();
-	}
 	/* The driver may have taken it from what pools had kept. */
 	vs_thread.partial = memory == VRAMSHIM_MEMORY_DEVICE && vs_pools_in_use();
 	allocated(call, memory, address, size);
@@ -184,9 +184,16 @@ void vs_call_created(struct vs_call *call, const struct vs_cuda_allocation_prop 
 	call->event.device = -1;
 	if (prop && prop->location.type == VS_CUDA_LOCATION_DEVICE)
 		call->event.device = (int16_t)prop->location.id;
-	if (!call->result)
-		vs_contexts_primary_seen(call->event.device);
+	vs_contexts_primary_seen(call->event.device);
 	allocated(call, VRAMSHIM_MEMORY_PHYSICAL, handle, size);
+}
+
+void vs_call_context_refused(struct vs_call *call, int device, uint64_t size)
+{
+	if (call->result != VS_CUDA_OUT_OF_MEMORY)
+		return;
+	call->event.device = (int16_t)device;
+	allocated(call, VRAMSHIM_MEMORY_CONTEXT, 0, size);
 }
 
 void vs_call_retained(struct vs_call *call, uint64_t handle)

@@ -264,6 +264,8 @@ void vs_call_pool_allocated(struct vs_call *call, uint64_t address, uint64_t siz
 
 void vs_call_linear_freed(struct vs_call *call)
 {
+	if (!call->event.address)
+		vs_call_first(call);
 	vs_call_freed(call);
 	vs_call_pools_changed(call);
 }

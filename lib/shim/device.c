@@ -86,7 +86,7 @@ void vs_device_seen(struct vs_process *process, const struct vramshim_event *eve
 		vs_section_leave(&section);
 	}
 	if (first || refused)
-		vs_sample_now(process, event->device);
+		vs_sample_now(process, event->device, refused);
 	else if (event->type == VRAMSHIM_CUDA_ALLOC || event->type == VRAMSHIM_TORCH_ALLOC)
 		vs_sample_event(process, event);
 }

@@ -22,6 +22,11 @@ struct process {
 	unsigned int gpu_instance, compute_instance;
 };
 
+/* nvmlMemory_t */
+struct memory {
+	unsigned long long total, free, used;
+};
+
 typedef int list_function(void *card, unsigned int *count, struct process *list);
 
 /* A process with graphics and compute contexts is in two lists, with the same bytes in both. Without the first there
@@ -35,6 +40,7 @@ struct nvml {
 	int (*init)(void);
 	int (*shutdown)(void);
 	int (*by_uuid)(const char *uuid, void **ret_card);
+	int (*memory)(void *card, struct memory *memory); /* may be NULL */
 	list_function *list[LISTS];
 };
 
@@ -43,6 +49,7 @@ static void look_up(void *handle, struct nvml *nvml)
 	nvml->init = (int (*)(void))dlsym(handle, "nvmlInit_v2");
 	nvml->shutdown = (int (*)(void))dlsym(handle, "nvmlShutdown");
 	nvml->by_uuid = (int (*)(const char *, void **))dlsym(handle, "nvmlDeviceGetHandleByUUID");
+	nvml->memory = (int (*)(void *, struct memory *))dlsym(handle, "nvmlDeviceGetMemoryInfo");
 	for (int i = 0; i < LISTS; i++)
 		nvml->list[i] = (list_function *)dlsym(handle, lists[i]);
 }
@@ -167,4 +174,22 @@ void vs_neighbours_held(int device, uint64_t *ret_own, uint64_t *ret_others)
 		return;
 	*ret_own = own;
 	*ret_others = others;
+}
+
+int vs_neighbours_free(int device, uint64_t *ret_bytes)
+{
+	const struct nvml *nvml = library();
+	struct memory memory;
+	char uuid[VS_UUID_SIZE];
+	void *card;
+	int r = -ENODEV;
+
+	if (!nvml || !nvml->memory || vs_neighbours_uuid(device, uuid) < 0 || nvml->init())
+		return r;
+	if (!nvml->by_uuid(uuid, &card) && !nvml->memory(card, &memory)) {
+		*ret_bytes = memory.free;
+		r = 0;
+	}
+	nvml->shutdown(); /* as above */
+	return r;
 }

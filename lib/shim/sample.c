@@ -58,9 +58,21 @@ void vs_sample_capture(bool begins)
 			;
 }
 
-/* Free bytes of the thread's device, if it has a context and that is on the one meant. Nothing is recorded where
- * another thread's call came between, for the trace could not say on which side of it the figure belongs. */
-static void sample(struct vs_process *process, int device)
+/* Free bytes of the thread's device, if it has a context and that is on the one meant. */
+static bool ask_driver(int device, uint64_t *ret_bytes)
+{
+	return vs_device_current(VS_API_DRIVER) == device && vs_device_free(ret_bytes) == 0;
+}
+
+/* The same without a context. */
+static bool ask_nvml(int device, uint64_t *ret_bytes)
+{
+	return vs_stack_left() >= NEIGHBOUR_STACK && vs_neighbours_free(device, ret_bytes) == 0;
+}
+
+/* Nothing is recorded where another thread's call came between, for the trace could not say on which side of it the
+ * figure belongs. `must`: if the driver does not tell, NVML is asked. */
+static void sample(struct vs_process *process, int device, bool must)
 {
 	struct vramshim_event event = {.type = VRAMSHIM_MEMINFO, .device = (int16_t)device};
 	uint64_t before = atomic_load(&calls), started = vs_clock_exact(), asked, cost;
@@ -73,8 +85,13 @@ static void sample(struct vs_process *process, int device)
 		return;
 	/* It opens files. */
 	vs_section_enter(&section);
-	if (vs_device_current(VS_API_DRIVER) != device || vs_device_free(&event.size) < 0) {
+	if (!ask_driver(device, &event.size)) {
+		bool told = must && ask_nvml(device, &event.size);
+
 		vs_section_leave(&section);
+		/* Who holds what is not asked: who has no context is none of those listed. */
+		if (told && atomic_load(&calls) == before)
+			vs_thread_append(process, &event);
 		return;
 	}
 	asked = vs_clock_exact();
@@ -99,12 +116,12 @@ static void sample(struct vs_process *process, int device)
 	vs_thread_append(process, &event);
 }
 
-void vs_sample_now(struct vs_process *process, int device)
+void vs_sample_now(struct vs_process *process, int device, bool must)
 {
 	if (device < 0 || device >= VS_MAX_DEVICES)
 		return;
 	atomic_store_explicit(&pace[device].next_neighbour_ns, 0, memory_order_relaxed);
-	sample(process, device);
+	sample(process, device, must);
 }
 
 void vs_sample_event(struct vs_process *process, const struct vramshim_event *event)
@@ -119,5 +136,5 @@ void vs_sample_event(struct vs_process *process, const struct vramshim_event *ev
 		return;
 	if (atomic_load_explicit(&pace[device].due, memory_order_relaxed) &&
 	    vs_clock_exact() >= atomic_load_explicit(&pace[device].next_ns, memory_order_relaxed))
-		sample(process, device);
+		sample(process, device, false);
 }

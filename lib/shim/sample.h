@@ -18,8 +18,9 @@ void vs_sample_call_ends(void);
 /* A stream's capture began, or came to its end. */
 void vs_sample_capture(bool begins);
 
-/* Sample now, whatever it costs: a device's first event, an out-of-memory. */
-void vs_sample_now(struct vs_process *process, int device);
+/* Sample now, whatever it costs: a device's first event, an out-of-memory. `must`: where the thread has no context on
+ * the device, and the driver does not tell, NVML is asked. */
+void vs_sample_now(struct vs_process *process, int device, bool must);
 /* An event on a device was recorded. If CUDA's part of the memory may have changed since the last sample, and
  * sampling takes its share of the time at most, sample. */
 void vs_sample_event(struct vs_process *process, const struct vramshim_event *event);

@@ -22,6 +22,7 @@ int cudaMalloc(void **address, size_t size);
 int cudaMallocAsync(void **address, size_t size, void *stream);
 int cudaMallocArray(void **array, const void *channels, size_t width, size_t height, unsigned int flags);
 int cudaFree(void *address);
+int cuCtxCreate_v2(void **context, unsigned int flags, int device);
 
 /* CUmemAllocationProp: pinned memory of device 0. */
 struct properties {
@@ -79,6 +80,22 @@ API int greedy(const char *how, size_t size)
 	do
 		result = take(how, size);
 	while (!result);
+	return result;
+}
+
+/* A context alone, in each of the ways. */
+API int greedy_context(const char *how)
+{
+	void *context;
+	int result;
+
+	cuInit(0);
+	if (!strcmp(how, "cuDevicePrimaryCtxRetain"))
+		return cuDevicePrimaryCtxRetain(&context, 0);
+	if (!strcmp(how, "cuCtxCreate_v2"))
+		return cuCtxCreate_v2(&context, 0, 0);
+	result = cudaFree(NULL);
+	__asm__ volatile(""); /* whose call is the last of a function has no frame */
 	return result;
 }
 

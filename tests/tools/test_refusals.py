@@ -15,10 +15,12 @@ import unittest
 
 VRAMRUN, VRAMREPORT, GREEDY = map(os.path.abspath, sys.argv[1:4])
 GIB = 1 << 30
+CARD = 14912 << 20
 WAYS = ("cuMemAlloc_v2", "cuMemCreate", "cuMemMap", "cudaMalloc", "cudaMallocArray", "cudaMallocAsync")
 PROGRAM = """
 import ctypes, sys, time
 library = ctypes.CDLL(sys.argv[1])
+library.greedy_context.argtypes = [ctypes.c_char_p]
 library.greedy.argtypes = library.greedy_once.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
 began = time.monotonic()
 """
@@ -108,9 +110,39 @@ class Refusals(unittest.TestCase):
         done = subprocess.run([VRAMREPORT, "oom", self.folder / "run"], capture_output=True, text=True, timeout=60)
         self.assertIn("The process went on and got memory.", " ".join(done.stdout.split()))
 
+    def test_no_room_for_a_context(self):
+        """Others have left less than one takes: that is what is missing, and not what was asked for with it."""
+        left = 100 << 20
+        full = {"VRAMSIM_OTHERS": str(CARD - left)}
+        context = 0
+        for how in ("cuDevicePrimaryCtxRetain", "cuCtxCreate_v2", "cudaFree"):
+            said = self.job(how, "assert library.greedy_context(sys.argv[2].encode()) == 2\n", **full)
+            self.assertEqual(said.count("Out of memory: "), 1, said)
+            self.assertIn(f"CUDA refused a context to greedy.so ({how})", said)
+            answer = self.post()
+            context = answer["request_bytes"]
+            self.assertGreater(context, left)
+            self.check_others(answer, left, context)
+        said = self.job("cudaMalloc", "assert library.greedy_once(sys.argv[2].encode(), 1 << 20) == 2\n", **full)
+        self.assertIn("CUDA refused 1.00 MiB, and the context before that, to greedy.so (cudaMalloc)", said)
+        self.check_others(self.post(), left, context + (1 << 20))
+        # PyTorch's allocator as well: it asks how much is free before it reports an error, and that fails.
+        library = self.folder / "libc10_cuda.so"
+        shutil.copy(GREEDY, library)
+        self.job("cudaMalloc", "assert library.greedy_once(sys.argv[2].encode(), 1 << 20) == 2\n", library, **full)
+        self.check_others(self.post(), left, context + (1 << 20))
+
+    def check_others(self, answer, left, asked):
+        self.assertEqual((answer["request_bytes"], answer["free_bytes"]), (asked, left))
+        self.assertEqual((answer["other_processes_bytes"], answer["allocated_bytes"]), (CARD - left, 0))
+        self.assertEqual((answer["cause"], answer["shortfall_bytes"]), ("other_process", asked - left))
+
     def test_a_request_larger_than_the_card(self):
         said = self.job("cudaMalloc", "assert library.greedy_once(b'cudaMalloc', 20 << 30) == 2\n")
         self.assertIn("Out of memory: request_too_large", said)
+        # The first thing that was asked for, and the context was there.
+        self.assertIn("CUDA refused 20.00 GiB to greedy.so (cudaMalloc)", said)
+        self.assertEqual(self.post()["request_bytes"], 20 * GIB)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
  * The post-mortem of a run: which error, the state at that moment, and what replay proves.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,10 +149,10 @@ static int sum_holders(struct vs_oom_post *post)
 	return 0;
 }
 
-/* Other processes: by NVML's account, or what is used and this process is not known to hold. Without its context's
- * size nobody knows. */
+/* Other processes: by NVML's account, or what is used and this process is not known to hold. Without the size of its
+ * context, if it has one, nobody knows. */
 static void others(struct vs_oom *oom, const struct vs_device_summary *device, const struct vs_driver_said *said,
-                   uint64_t ours)
+                   uint64_t ours, bool context)
 {
 	uint64_t total = device->total, available = said->free;
 
@@ -161,7 +162,7 @@ static void others(struct vs_oom *oom, const struct vs_device_summary *device, c
 	oom->numbers[VS_OOM_OWN] = said->own;
 	oom->numbers[VS_OOM_OTHERS] = said->others;
 	oom->others_inferred = said->others == VS_OOM_UNKNOWN;
-	if (oom->others_inferred && device->outside.at.context && total >= available)
+	if (oom->others_inferred && (device->outside.at.context || !context) && total >= available)
 		oom->numbers[VS_OOM_OTHERS] = total - available > ours ? total - available - ours : 0;
 }
 
@@ -180,8 +181,19 @@ static void numbers_of_event(struct vs_oom_post *post)
 	oom->numbers[VS_OOM_RESERVED] = event->at.reserved;
 	if (event->free_known)
 		oom->numbers[VS_OOM_FREE] = event->free;
-	others(oom, post->device, &said, event->at.device);
+	others(oom, post->device, &said, event->at.device, true);
 	post->stack = event->stack;
+}
+
+/* What a context takes on this card, as far as it is known beforehand; 0: it is not. */
+static uint64_t context_to_be(const struct vs_oom_post *post)
+{
+	char key[64];
+	const char *value;
+
+	snprintf(key, sizeof(key), "device:%d:context_bytes", post->device->index);
+	value = vramshim_trace_fact(post->subject->process->trace, key);
+	return value ? strtoull(value, NULL, 10) : 0;
 }
 
 static void numbers_of_refusal(struct vs_oom_post *post)
@@ -189,12 +201,18 @@ static void numbers_of_refusal(struct vs_oom_post *post)
 	const struct vs_refusal *refusal = &post->refusal;
 	struct vs_oom *oom = &post->c.oom;
 	bool torch = refusal->torch && !refusal->by_torch;
+	uint64_t context = refusal->first ? context_to_be(post) : post->device->outside.at.context;
 
 	vs_oom_init(oom, refusal->torch || refusal->by_torch ? VS_OOM_CUDA : VS_OOM_PLAIN);
-	oom->numbers[VS_OOM_REQUEST] = refusal->size;
+	/* Where a context had to come first, it is not known what that takes, unless somebody knows what one takes.
+	 */
+	if (!refusal->first)
+		oom->numbers[VS_OOM_REQUEST] = refusal->size;
+	else if (refusal->context ? refusal->size : context)
+		oom->numbers[VS_OOM_REQUEST] = refusal->context ? refusal->size : refusal->size + context;
 	oom->numbers[VS_OOM_ALLOCATED] = torch ? refusal->allocated : refusal->held;
 	oom->numbers[VS_OOM_RESERVED] = torch ? refusal->reserved : refusal->held;
-	others(oom, post->device, &refusal->driver, refusal->held + post->device->outside.at.context);
+	others(oom, post->device, &refusal->driver, refusal->held + (refusal->first ? 0 : context), !refusal->first);
 	post->stack = refusal->stack;
 }
 

@@ -34,14 +34,27 @@ static void earlier(const struct vs_oom_post *post, char *text, size_t size)
 		snprintf(text, size, " %zu earlier error%s, which the job caught.", errors, errors == 1 ? "" : "s");
 }
 
+/* "20.00 GiB", "a context", "20.00 GiB, and the context before that". */
+static void refused(const struct vs_refusal *refusal, char *text, size_t size)
+{
+	char asked[VS_SIZE_MAX];
+
+	if (refusal->context)
+		snprintf(text, size, "a context");
+	else
+		snprintf(text, size, "%s%s", vs_size_format(refusal->size, asked),
+		         refusal->first ? ", and the context before that," : "");
+}
+
 static void headline(const struct vs_screen *screen, const struct vs_oom_post *post)
 {
 	const struct vs_refusal *refusal = &post->refusal;
-	char when[64] = "", asked[VS_SIZE_MAX], name[96], before[64];
+	char when[64] = "", asked[VS_SIZE_MAX + 64], name[96], before[64];
 	bool running = post->subject->summary->exit == VS_EXIT_RUNNING;
 	const char *after = "";
 
 	who(post, name, sizeof(name));
+	refused(refusal, asked, sizeof(asked));
 	earlier(post, before, sizeof(before));
 	if (post->event ? post->event->caught : refusal->caught)
 		after =
@@ -53,13 +66,13 @@ static void headline(const struct vs_screen *screen, const struct vs_oom_post *p
 		               vs_report_instant(&post->event->at, when, sizeof(when)),
 		               vs_size_format(post->event->requested, asked), after, before);
 	else
-		vs_screen_text(screen, 0, "%s: CUDA refused %s to %s (%.64s)%s.%s%s", name,
-		               vs_size_format(post->c.oom.numbers[VS_OOM_REQUEST], asked),
+		vs_screen_text(screen, 0, "%s: CUDA refused %s to %s (%.64s)%s.%s%s", name, asked,
 		               refusal->library[0] ? refusal->library : "somebody unknown",
 		               refusal->entry ? refusal->entry : "an unknown function",
-		               refusal->by_torch ? ", which PyTorch uses without its own cache here"
-		               : refusal->torch  ? ", not to PyTorch's allocator"
-		                                 : "",
+		               refusal->first      ? ""
+		               : refusal->by_torch ? ", which PyTorch uses without its own cache here"
+		               : refusal->torch    ? ", not to PyTorch's allocator"
+		                                   : "",
 		               after, before);
 }
 

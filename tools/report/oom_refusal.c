@@ -22,7 +22,8 @@ struct search {
 	struct vramshim_trace *trace;
 	struct vs_symbols *symbols;
 	struct vs_resolver resolver;
-	uint64_t held[DEVICES_MAX]; /* bytes of each card */
+	uint64_t held[DEVICES_MAX];     /* bytes of each card */
+	uint32_t contexts[DEVICES_MAX]; /* on each */
 	uint64_t allocated, reserved;
 	bool torch, uncached;
 	struct vs_refusal refusal; /* .sequence 0: none yet */
@@ -47,23 +48,27 @@ static bool takes_memory(enum vramshim_memory memory)
 {
 	return memory == VRAMSHIM_MEMORY_DEVICE || memory == VRAMSHIM_MEMORY_MANAGED ||
 	       memory == VRAMSHIM_MEMORY_ARRAY || memory == VRAMSHIM_MEMORY_POOL ||
-	       memory == VRAMSHIM_MEMORY_PHYSICAL;
+	       memory == VRAMSHIM_MEMORY_PHYSICAL || memory == VRAMSHIM_MEMORY_CONTEXT;
 }
 
 /* What is on a card; what is in use of a pool is in what the pool holds. */
 static int account(void *user, const struct vramshim_event *event)
 {
 	struct search *search = user;
-	uint64_t *held = event->device >= 0 && event->device < DEVICES_MAX ? &search->held[event->device] : NULL;
+	bool got = event->type == VRAMSHIM_CUDA_ALLOC;
 
+	if (event->device < 0 || event->device >= DEVICES_MAX)
+		return 0;
 	switch (event->memory) {
 	case VRAMSHIM_MEMORY_DEVICE:
 	case VRAMSHIM_MEMORY_ARRAY:
 	case VRAMSHIM_MEMORY_PHYSICAL:
 	case VRAMSHIM_MEMORY_HELD:
 	case VRAMSHIM_MEMORY_GRAPHS:
-		if (held)
-			*held += event->type == VRAMSHIM_CUDA_ALLOC ? event->size : -event->size;
+		search->held[event->device] += got ? event->size : -event->size;
+		return 0;
+	case VRAMSHIM_MEMORY_CONTEXT:
+		search->contexts[event->device] += got ? 1 : -1u;
 		return 0;
 	default:
 		return 0;
@@ -98,13 +103,19 @@ static void refused(struct search *search, const struct vramshim_event *event)
 	    .torch = search->torch,
 	    .allocated = search->allocated,
 	    .reserved = search->reserved,
-	    .held = event->device < DEVICES_MAX ? search->held[event->device] : 0,
+	    .context = event->memory == VRAMSHIM_MEMORY_CONTEXT,
 	};
+
+	if (event->device < DEVICES_MAX) {
+		refusal.held = search->held[event->device];
+		refusal.first = !refusal.held && !search->contexts[event->device];
+	}
 
 	caller(search, event->stack, refusal.library, sizeof(refusal.library));
 	refusal.by_torch = !strncmp(refusal.library, ALLOCATOR, strlen(ALLOCATOR));
-	/* The caching allocator asks again after it has given back its cache, and reports its error itself. */
-	if (refusal.by_torch && event->memory != VRAMSHIM_MEMORY_POOL && !search->uncached)
+	/* The caching allocator asks again after it has given back its cache, and reports its error itself; where it
+	 * has no context, it can not, as it asks how much is free before that. */
+	if (refusal.by_torch && event->memory != VRAMSHIM_MEMORY_POOL && !search->uncached && !refusal.first)
 		return;
 	search->refusal = refusal;
 	search->thread = event->thread;
