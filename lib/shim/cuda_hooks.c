@@ -102,6 +102,7 @@ static bool is_refusal(const struct vs_call *call)
 static bool is_repeated(const struct vs_call *call)
 {
 	return call->event.memory != VRAMSHIM_MEMORY_POOL && call->event.memory != VRAMSHIM_MEMORY_CONTEXT &&
+	       call->event.memory != VRAMSHIM_MEMORY_GRAPHS &&
 	       vs_modules_holds("libc10_cuda.so", vs_thread.nest.caller);
 }
 
@@ -194,6 +195,14 @@ void vs_call_context_refused(struct vs_call *call, int device, uint64_t size)
 		return;
 	call->event.device = (int16_t)device;
 	allocated(call, VRAMSHIM_MEMORY_CONTEXT, 0, size);
+}
+
+void vs_call_graph_refused(struct vs_call *call)
+{
+	if (call->result != VS_CUDA_OUT_OF_MEMORY)
+		return;
+	call->event.device = (int16_t)vs_device_current(vs_entries[call->entry].api);
+	allocated(call, VRAMSHIM_MEMORY_GRAPHS, 0, 0);
 }
 
 void vs_call_retained(struct vs_call *call, uint64_t handle)

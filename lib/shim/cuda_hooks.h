@@ -45,6 +45,9 @@ void vs_call_created(struct vs_call *call, const struct vs_cuda_allocation_prop 
                      uint64_t size);
 /* After a call that would have made a context, and there was no memory for it. `size` may be 0: not known. */
 void vs_call_context_refused(struct vs_call *call, int device, uint64_t size);
+/* After a call of a graph's, which takes memory for all of its nodes: where there was too little, how much it wanted
+ * is not known. */
+void vs_call_graph_refused(struct vs_call *call);
 /* One more reference to a handle of cuMemCreate. */
 void vs_call_retained(struct vs_call *call, uint64_t handle);
 void vs_call_mapped(struct vs_call *call, uint64_t address, uint64_t size, uint64_t handle);

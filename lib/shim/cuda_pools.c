@@ -351,4 +351,5 @@ void vs_call_graphs_changed(struct vs_call *call)
 			changed |= bit_of(device);
 	}
 	changed_on(process, changed);
+	vs_call_graph_refused(call);
 }

@@ -110,6 +110,16 @@ class Refusals(unittest.TestCase):
         done = subprocess.run([VRAMREPORT, "oom", self.folder / "run"], capture_output=True, text=True, timeout=60)
         self.assertIn("The process went on and got memory.", " ".join(done.stdout.split()))
 
+    def test_a_graph(self):
+        """How much it wanted nobody tells; what was held then is known."""
+        said = self.job("cudaGraphLaunch")
+        self.assertEqual(said.count("Out of memory: "), 1, said)
+        self.assertIn("CUDA refused memory of a graph to greedy.so (cudaGraphLaunch)", said)
+        answer = self.post()
+        self.assertEqual((answer["request_bytes"], answer["allocated_bytes"]), (None, 12 * GIB))
+        self.assertLess(answer["free_bytes"], 3 * GIB)
+        self.assertEqual([int(row["size"]) for row in self.blocks()], [12 * GIB])
+
     def test_no_room_for_a_context(self):
         """Others have left less than one takes: that is what is missing, and not what was asked for with it."""
         left = 100 << 20

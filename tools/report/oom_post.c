@@ -206,7 +206,9 @@ static void numbers_of_refusal(struct vs_oom_post *post)
 	vs_oom_init(oom, refusal->torch || refusal->by_torch ? VS_OOM_CUDA : VS_OOM_PLAIN);
 	/* Where a context had to come first, it is not known what that takes, unless somebody knows what one takes.
 	 */
-	if (!refusal->first)
+	if (refusal->graph)
+		oom->numbers[VS_OOM_REQUEST] = VS_OOM_UNKNOWN;
+	else if (!refusal->first)
 		oom->numbers[VS_OOM_REQUEST] = refusal->size;
 	else if (refusal->context ? refusal->size : context)
 		oom->numbers[VS_OOM_REQUEST] = refusal->context ? refusal->size : refusal->size + context;

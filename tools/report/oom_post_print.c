@@ -34,13 +34,13 @@ static void earlier(const struct vs_oom_post *post, char *text, size_t size)
 		snprintf(text, size, " %zu earlier error%s, which the job caught.", errors, errors == 1 ? "" : "s");
 }
 
-/* "20.00 GiB", "a context", "20.00 GiB, and the context before that". */
+/* "20.00 GiB", "a context", "memory of a graph", "20.00 GiB, and the context before that". */
 static void refused(const struct vs_refusal *refusal, char *text, size_t size)
 {
 	char asked[VS_SIZE_MAX];
 
-	if (refusal->context)
-		snprintf(text, size, "a context");
+	if (refusal->context || refusal->graph)
+		snprintf(text, size, refusal->graph ? "memory of a graph" : "a context");
 	else
 		snprintf(text, size, "%s%s", vs_size_format(refusal->size, asked),
 		         refusal->first ? ", and the context before that," : "");

@@ -48,7 +48,8 @@ static bool takes_memory(enum vramshim_memory memory)
 {
 	return memory == VRAMSHIM_MEMORY_DEVICE || memory == VRAMSHIM_MEMORY_MANAGED ||
 	       memory == VRAMSHIM_MEMORY_ARRAY || memory == VRAMSHIM_MEMORY_POOL ||
-	       memory == VRAMSHIM_MEMORY_PHYSICAL || memory == VRAMSHIM_MEMORY_CONTEXT;
+	       memory == VRAMSHIM_MEMORY_PHYSICAL || memory == VRAMSHIM_MEMORY_CONTEXT ||
+	       memory == VRAMSHIM_MEMORY_GRAPHS;
 }
 
 /* What is on a card; what is in use of a pool is in what the pool holds. */
@@ -103,6 +104,7 @@ static void refused(struct search *search, const struct vramshim_event *event)
 	    .torch = search->torch,
 	    .allocated = search->allocated,
 	    .reserved = search->reserved,
+	    .graph = event->memory == VRAMSHIM_MEMORY_GRAPHS,
 	    .context = event->memory == VRAMSHIM_MEMORY_CONTEXT,
 	};
 

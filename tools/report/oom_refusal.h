@@ -29,6 +29,7 @@ struct vs_refusal {
 	bool torch;                   /* the caching allocator has been used in this process */
 	uint64_t allocated, reserved; /* ... its counters then */
 	uint64_t held;                /* what this process had of the card, but for its contexts */
+	bool graph;                   /* memory of a graph's nodes: how much is not known, `size` is 0 */
 	bool context;                 /* it was a context that could not be made */
 	bool first;                   /* ... or would have had to be made first: this process had none on the card */
 	bool by_torch;                /* PyTorch asked, without its cache: by another backend, or with caching off */
