@@ -64,7 +64,7 @@ int vs_device_free(uint64_t *ret_bytes)
 	return 0;
 }
 
-void vs_device_seen(struct vs_process *process, const struct vramshim_event *event)
+void vs_device_look(struct vs_process *process, const struct vramshim_event *event)
 {
 	bool refused = event->type == VRAMSHIM_TORCH_OOM ||
 	               (event->type == VRAMSHIM_CUDA_FAIL && event->result == VS_CUDA_OUT_OF_MEMORY);

@@ -17,6 +17,12 @@ int vs_device_current(enum vs_api api);
 int vs_device_free(uint64_t *ret_bytes);
 /* An event on event->device >= 0 was recorded: describe the device if it is its first, sample its free memory where
  * that is telling (sample.h). Inside a hook only. */
-void vs_device_seen(struct vs_process *process, const struct vramshim_event *event);
+void vs_device_look(struct vs_process *process, const struct vramshim_event *event);
+static inline void vs_device_seen(struct vs_process *process, const struct vramshim_event *event)
+{
+	/* A free tells nothing. */
+	if (event->device >= 0 && event->type != VRAMSHIM_TORCH_FREE)
+		vs_device_look(process, event);
+}
 
 #endif

@@ -15,8 +15,7 @@ static void record(struct vs_process *process, struct vramshim_event *event)
 	vs_thread_attach(process);
 	event->stack = vs_stack_capture(process, event->type);
 	vs_thread_append(process, event);
-	if (event->device >= 0)
-		vs_device_seen(process, event);
+	vs_device_seen(process, event);
 }
 
 /* What a thread has while it records, to be as it was afterwards. */

@@ -56,7 +56,7 @@ void vs_thread_prepare(void)
 		atomic_store(&exit_key_state, pthread_key_create(&exit_key, retire) ? 3 : 2);
 }
 
-static void attach_anew(struct vs_process *process)
+void vs_thread_attach_anew(struct vs_process *process)
 {
 	struct vs_section section;
 
@@ -74,14 +74,6 @@ static void attach_anew(struct vs_process *process)
 	else
 		vs_thread.stacks = vs_stacks_new();
 	vs_section_leave(&section);
-}
-
-void vs_thread_attach(struct vs_process *process)
-{
-	/* An append that a handler jumped out of, or that it interrupted, leaves half a record: that log is done
-	 * with. */
-	if (vs_thread.process != process || vs_thread.appending)
-		attach_anew(process);
 }
 
 void vs_thread_append(struct vs_process *process, struct vramshim_event *event)

@@ -80,7 +80,14 @@ static inline __attribute__((always_inline)) void vs_leave(void)
 
 /* Make this thread one of the recording's, if it is not yet. Inside a hook only, before anything is taken from
  * vs_thread. */
-void vs_thread_attach(struct vs_process *process);
+__attribute__((cold)) void vs_thread_attach_anew(struct vs_process *process);
+static inline void vs_thread_attach(struct vs_process *process)
+{
+	/* An append that a handler jumped out of, or that it interrupted, leaves half a record: that log is done
+	 * with. */
+	if (vs_thread.process != process || vs_thread.appending)
+		vs_thread_attach_anew(process);
+}
 /* Append an event to the calling thread's log; `event->thread` is filled in. Inside a hook only. */
 void vs_thread_append(struct vs_process *process, struct vramshim_event *event);
 

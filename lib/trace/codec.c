@@ -34,6 +34,11 @@ static const uint16_t fields_of[] = {
 /* PyTorch's blocks and CUDA's segments are multiples of 512 bytes (kMinBlockSize of the caching allocator). */
 enum { GRANULE_SHIFT = 9, GRANULE = 1 << GRANULE_SHIFT };
 
+/* What every event needs, in one piece; and what is seldom needed, out of the way: code that is not in the
+ * processor's cache takes longer to come than to run. */
+#define ALWAYS inline __attribute__((always_inline))
+#define SELDOM __attribute__((cold, noinline))
+
 static unsigned slot_of(uint64_t key)
 {
 	/* Fibonacci hashing: 2^64 divided by the golden ratio; the high bits are the well mixed ones. */
@@ -59,7 +64,7 @@ void vs_codec_reset(struct vs_codec *codec, const struct vs_chunk_header *chunk)
 }
 
 /* A number that is a multiple of the granule nearly always: number of granules * 2; otherwise 1, then the number. */
-static uint8_t *put_granules(uint8_t *at, uint64_t bytes)
+static SELDOM uint8_t *put_granules(uint8_t *at, uint64_t bytes)
 {
 	if (bytes % GRANULE == 0)
 		return vs_varint_put(at, (bytes >> GRANULE_SHIFT) << 1);
@@ -77,7 +82,7 @@ static uint64_t get_granules(struct vs_cursor *payload)
 }
 
 /* The same for a signed distance: zigzag first, its low bit kept apart from the granules. */
-static uint8_t *put_distance(uint8_t *at, uint64_t to, uint64_t from)
+static SELDOM uint8_t *put_distance(uint8_t *at, uint64_t to, uint64_t from)
 {
 	int64_t distance = (int64_t)(to - from);
 
@@ -98,7 +103,23 @@ static uint64_t get_distance(struct vs_cursor *payload, uint64_t from)
 	return from + (uint64_t)vs_unzigzag(value >> 1) * GRANULE;
 }
 
-static uint8_t *put_when(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at, bool *ret_next)
+static SELDOM uint8_t *put_long(uint8_t *at, uint64_t value)
+{
+	return vs_varint_put(at, value);
+}
+
+/* One byte or two, nearly always. */
+static inline uint8_t *put_short(uint8_t *at, uint64_t value)
+{
+	if (value < 0x80) {
+		*at = (uint8_t)value;
+		return at + 1;
+	}
+	return put_long(at, value);
+}
+
+static ALWAYS uint8_t *put_when(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at,
+                                bool *ret_next)
 {
 	uint64_t skipped = event->sequence - codec->sequence - 1;
 	uint64_t time = event->time_ns >> VS_TIME_SHIFT;
@@ -107,10 +128,10 @@ static uint8_t *put_when(struct vs_codec *codec, const struct vramshim_event *ev
 
 	*ret_next = skipped == 0;
 	if (skipped)
-		at = vs_varint_put(at, skipped);
+		at = put_long(at, skipped);
 	codec->sequence = event->sequence;
 	codec->time += passed;
-	return vs_varint_put(at, passed);
+	return put_short(at, passed);
 }
 
 static void get_when(struct vs_codec *codec, struct vs_cursor *payload, bool next, struct vramshim_event *event)
@@ -129,7 +150,7 @@ static void get_when(struct vs_codec *codec, struct vs_cursor *payload, bool nex
 	event->time_ns = codec->time << VS_TIME_SHIFT;
 }
 
-static void remember(struct vs_codec *codec, const struct vramshim_event *event)
+static ALWAYS void remember(struct vs_codec *codec, const struct vramshim_event *event)
 {
 	unsigned block = slot_of(event->address);
 	unsigned device = totals_slot(event->device);
@@ -146,8 +167,8 @@ static void remember(struct vs_codec *codec, const struct vramshim_event *event)
 	codec->totals[device].reserved = event->reserved;
 }
 
-static uint8_t *encode_compact(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at,
-                               uint8_t *ret_tag)
+static ALWAYS uint8_t *encode_compact(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at,
+                                      uint8_t *ret_tag)
 {
 	bool is_free = event->type == VRAMSHIM_TORCH_FREE;
 	unsigned block = slot_of(event->address), device = totals_slot(event->device);
@@ -162,11 +183,11 @@ static uint8_t *encode_compact(struct vs_codec *codec, const struct vramshim_eve
 	if (event->device == codec->device)
 		tag |= VS_COMPACT_DEVICE;
 	else
-		at = vs_varint_put(at, vs_zigzag(event->device));
+		at = put_long(at, vs_zigzag(event->device));
 	if (event->stack == codec->followers[follower_slot(codec)])
 		tag |= VS_COMPACT_STACK;
 	else
-		at = vs_varint_put(at, event->stack);
+		at = put_long(at, event->stack);
 	if (event->address == codec->blocks[block].address) {
 		tag |= VS_COMPACT_BLOCK;
 		at = vs_varint_put(at, block);
@@ -227,7 +248,7 @@ static void decode_compact(struct vs_codec *codec, uint8_t tag, struct vs_cursor
 	remember(codec, event);
 }
 
-static uint8_t *encode_general(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at)
+static SELDOM uint8_t *encode_general(struct vs_codec *codec, const struct vramshim_event *event, uint8_t *at)
 {
 	uint16_t mask = 0;
 	uint8_t *mask_at = ++at;

@@ -135,12 +135,13 @@ static void count(struct vs_trace_header *header, const struct vramshim_event *e
 		raise_to(&totals->allocated_peak, event->allocated);
 		raise_to(&totals->reserved_peak, event->reserved);
 	}
-	__atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+	/* No locked addition, for the same reason: of one device, no two are reported at once. */
+	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
 /* An event that finds no room. From the first one on nothing is recorded any more, by no thread: what is recorded is
  * then a true beginning of what happened, without holes. */
-static void lose(struct vs_trace_header *header)
+static __attribute__((cold)) void lose(struct vs_trace_header *header)
 {
 	uint64_t sequence = __atomic_add_fetch(&header->sequence, 1, __ATOMIC_RELAXED);
 	uint64_t first = __atomic_load_n(&header->first_lost, __ATOMIC_RELAXED);
@@ -151,7 +152,7 @@ static void lose(struct vs_trace_header *header)
 		;
 }
 
-static bool next_chunk(struct vs_log *log)
+static __attribute__((cold)) bool next_chunk(struct vs_log *log)
 {
 	struct vs_trace_header *header = log->writer->file.header;
 	struct vs_chunk_header chunk = {.kind = VS_CHUNK_EVENTS, .thread = log->thread};
@@ -170,7 +171,7 @@ static bool next_chunk(struct vs_log *log)
 	return true;
 }
 
-static void write_thread(struct vs_log *log)
+static __attribute__((cold)) void write_thread(struct vs_log *log)
 {
 	uint8_t *end = vs_varint_put(log->at + 1, log->thread);
 
@@ -179,11 +180,10 @@ static void write_thread(struct vs_log *log)
 	log->codec.thread = log->thread;
 }
 
-void vs_log_append(struct vs_log *log, const struct vramshim_event *event)
+void vs_log_append(struct vs_log *log, struct vramshim_event *event)
 {
 	struct vs_writer *writer = log->writer;
 	struct vs_trace_header *header = writer->file.header;
-	struct vramshim_event stamped;
 	uint8_t *end, tag;
 
 	if (!vs_writer_open_here(writer) || event->type < VRAMSHIM_TORCH_ALLOC || event->type > VRAMSHIM_EXIT ||
@@ -197,10 +197,9 @@ void vs_log_append(struct vs_log *log, const struct vramshim_event *event)
 	}
 	if (log->thread != log->codec.thread)
 		write_thread(log);
-	stamped = *event;
-	stamped.sequence = __atomic_add_fetch(&header->sequence, 1, __ATOMIC_RELAXED);
-	stamped.time_ns = vs_clock_now(&log->clock);
-	end = vs_codec_encode(&log->codec, &stamped, log->at, &tag);
+	event->sequence = __atomic_add_fetch(&header->sequence, 1, __ATOMIC_RELAXED);
+	event->time_ns = vs_clock_now(&log->clock);
+	end = vs_codec_encode(&log->codec, event, log->at, &tag);
 	vs_commit(log->at, tag);
 	log->at = end;
 }

@@ -42,9 +42,9 @@ void vs_log_retire(struct vs_log *log);
 /* After vs_clock_forbid(), by the log's own thread. */
 void vs_log_stop_clock(struct vs_log *log);
 
-/* Append one event. `event->sequence` and `event->time_ns` are given by the log: the caller leaves them 0. Fields the
+/* Append one event. `event->sequence` and `event->time_ns` are given by the log. Fields the
  * type does not use are ignored. Only the log's own thread may call this. */
-void vs_log_append(struct vs_log *log, const struct vramshim_event *event);
+void vs_log_append(struct vs_log *log, struct vramshim_event *event);
 
 /* Interning. Texts, and stacks with their frames, are cut at sizes far above what occurs (FORMAT.md). Each writes a
  * definition to the file before it returns the new id, so a published id always resolves. 0 when there is no room.
