@@ -33,13 +33,6 @@ enum state {
 	STATE_OFF,
 };
 
-/* What is known of this process, in a page of its own that fork() leaves zeroed in the child
- * (MADV_WIPEONFORK): a child notices at its first event, for the price of a load, whichever way it was forked. */
-struct page {
-	_Atomic int state;
-	_Atomic(struct vs_process *) process;
-};
-
 /* glibc's pthread_atfork() is a call of this (nptl/pthread_atfork.c). By another C library's loader, which a job may
  * start a program with, what is missing and not weak would be refused, and the program with it. So this library calls
  * nothing else that is glibc's alone. */
@@ -47,7 +40,7 @@ extern int __register_atfork(void (*prepare)(void), void (*parent)(void), void (
     __attribute__((weak));
 extern void *__dso_handle __attribute__((visibility("hidden")));
 
-static _Atomic(struct page *) page;
+_Atomic(struct vs_process_page *) vs_process_page;
 struct vs_settings vs_settings;
 
 /* A job may not fork into more trace files of one pid than this (a pid that was used again). */
@@ -95,15 +88,15 @@ void vs_say(const char *format, ...)
 
 static void wipe_in_child(void)
 {
-	struct page *shared = atomic_load(&page);
+	struct vs_process_page *shared = atomic_load(&vs_process_page);
 
 	if (shared)
 		memset(shared, 0, sizeof(*shared));
 }
 
-static struct page *page_get(void)
+static struct vs_process_page *page_get(void)
 {
-	struct page *shared = atomic_load_explicit(&page, memory_order_acquire), *other = NULL;
+	struct vs_process_page *shared = atomic_load_explicit(&vs_process_page, memory_order_acquire), *other = NULL;
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
 
 	if (shared)
@@ -114,7 +107,7 @@ static struct page *page_get(void)
 	/* Kernels before 4.14 cannot wipe; fork() as libc knows it is then the only one noticed. */
 	if (madvise(shared, size, MADV_WIPEONFORK) < 0)
 		__register_atfork(NULL, NULL, wipe_in_child, &__dso_handle);
-	if (atomic_compare_exchange_strong_explicit(&page, &other, shared, memory_order_acq_rel,
+	if (atomic_compare_exchange_strong_explicit(&vs_process_page, &other, shared, memory_order_acq_rel,
 	                                            memory_order_acquire))
 		return shared;
 	munmap(shared, size);
@@ -173,7 +166,7 @@ static struct vs_process *process_new(void)
 }
 
 /* Another thread is starting the recording: its final state, or STATE_STARTING after a while. */
-static int wait_for_start(struct page *shared)
+static int wait_for_start(struct vs_process_page *shared)
 {
 	uint64_t begin = vs_clock_exact();
 	int state;
@@ -197,7 +190,7 @@ static bool is_watched(void)
 
 static struct vs_process *start(void)
 {
-	struct page *shared = page_get();
+	struct vs_process_page *shared = page_get();
 	struct vs_process *process;
 	int state = STATE_NONE;
 
@@ -248,13 +241,6 @@ static struct vs_process *process_start(void)
 	return process;
 }
 
-struct vs_process *vs_process_peek(void)
-{
-	struct page *shared = atomic_load_explicit(&page, memory_order_acquire);
-
-	return shared ? atomic_load_explicit(&shared->process, memory_order_acquire) : NULL;
-}
-
 struct vs_process *vs_process_get(void)
 {
 	struct vs_process *process = vs_process_peek();
@@ -295,11 +281,11 @@ __attribute__((constructor)) static void load(void)
 
 __attribute__((destructor)) static void unload(void)
 {
-	struct page *shared;
+	struct vs_process_page *shared;
 	struct vs_process *process;
 
 	__atomic_store_n(&vs_recording, false, __ATOMIC_SEQ_CST);
-	shared = atomic_load(&page);
+	shared = atomic_load(&vs_process_page);
 	if (!shared || wait_for_start(shared) != STATE_READY)
 		return;
 	process = atomic_load(&shared->process);

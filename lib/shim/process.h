@@ -16,7 +16,6 @@
 #include "shim/native_stack.h"
 #include "shim/python_stack.h"
 #include "shim/real.h"
-#include "shim/stack_shape.h"
 
 struct vs_writer;
 
@@ -53,7 +52,6 @@ struct vs_process {
 		struct vs_python_code code;
 	} scratch;
 	_Atomic uint64_t stacks_dropped;
-	struct vs_shapes shapes;
 
 	struct vs_idmap modules;       /* address range -> 1; added to under the loader's lock */
 	_Atomic uint64_t modules_seen; /* dl_iterate_phdr's count of loads at the last scan, + 1 */
@@ -65,8 +63,22 @@ struct vs_process {
 
 /* The calling process's recording, started if need be. NULL when it cannot be: pass through. Inside a hook only. */
 struct vs_process *vs_process_get(void);
+
+/* What is known of this process, in a page of its own that fork() leaves zeroed in the child (MADV_WIPEONFORK): a
+ * child notices at its first event, for the price of a load, whichever way it was forked. */
+struct vs_process_page {
+	_Atomic int state; /* process.c's */
+	_Atomic(struct vs_process *) process;
+};
+extern _Atomic(struct vs_process_page *) vs_process_page __attribute__((visibility("hidden")));
+
 /* The same, but never starts one. */
-struct vs_process *vs_process_peek(void);
+static inline struct vs_process *vs_process_peek(void)
+{
+	struct vs_process_page *page = atomic_load_explicit(&vs_process_page, memory_order_acquire);
+
+	return page ? atomic_load_explicit(&page->process, memory_order_acquire) : NULL;
+}
 
 /* The environment's settings, read once while the library loads. */
 struct vs_settings {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shim/process.h"
+#include "shim/python_codes.h"
 #include "shim/python_layout.h"
 #include "shim/python_stack.h"
 #include "shim/python_text.h"
@@ -211,8 +212,10 @@ void vs_python_prepare(void)
 	python.compiled = compiled_as(&python.layout);
 	if (r < 0 || !python.thread_state || !python.code_type || !python.text_type || !python.bytes_type)
 		turn_off();
-	else
+	else {
+		vs_python_watch_codes((void *)(uintptr_t)python.code_type, python.layout.object_type);
 		atomic_store_explicit(&python.state, STATE_UNCHECKED, memory_order_release);
+	}
 }
 
 bool vs_python_known(void)
@@ -238,13 +241,16 @@ static inline bool leaving(void)
 	return python.finalizing && python.finalizing();
 }
 
-/* The thread's innermost frame, or NULL. */
-static inline const char *current_frame(const struct vs_python_layout *layout, const char *thread)
+/* The thread's innermost frame, or NULL. *ret_top: as in python_stack.h. */
+static inline const char *innermost_frame(const struct vs_python_layout *layout, const char *thread,
+                                          const uint64_t **ret_top)
 {
 	const char *frame = load_pointer(thread, layout->thread_frame);
 
-	if (layout->cframe_frame >= 0 && frame && !leaving())
+	if (layout->cframe_frame >= 0 && frame && !leaving()) {
+		*ret_top = (const uint64_t *)(frame + layout->cframe_frame);
 		frame = load_pointer(frame, (size_t)layout->cframe_frame);
+	}
 	return leaving() ? NULL : frame;
 }
 
@@ -338,15 +344,15 @@ static inline struct vs_python_total total_of(const struct vs_python *memory, ui
 	return depth ? memory->totals[depth - 1] : (struct vs_python_total){.chain = vs_chain_start(2)};
 }
 
-/* From `*frame`, which is entry `at` of the last stack, outwards as long as the frames are the same ones; each is
+/* From `*frame`, which is entry `at`, outwards as long as the frames are the same ones; each is
  * read only when the one before has led to it, for the others may be gone. *frame becomes the next one, *ret_changed
- * the outermost entry that is not as it was, at + 1 if all are. Returns the outermost entry reached. This is the walk
- * of nearly every stack. */
-static inline __attribute__((always_inline)) uint32_t compare(const struct vs_python *memory, uint32_t at,
-                                                              const struct vs_python_layout *layout,
+ * the outermost entry that is not as it was, at + 1 if all are. Returns the outermost entry reached. `by_address`:
+ * code objects are known by theirs. This is the walk of nearly every stack. */
+static inline __attribute__((always_inline)) uint32_t compare(const struct vs_python_entry *entries, uint32_t at,
+                                                              const struct vs_python_layout *layout, bool by_address,
                                                               const char **frame, uint32_t *ret_changed)
 {
-	const struct vs_python_entry *entry = &memory->entries[at], *changed = entry + 1;
+	const struct vs_python_entry *entry = &entries[at], *changed = entry + 1;
 	const char *here = *frame, *next;
 
 	for (;;) {
@@ -354,36 +360,45 @@ static inline __attribute__((always_inline)) uint32_t compare(const struct vs_py
 		if (__builtin_expect((load64(here, layout->frame_code) ^ entry->code) |
 		                         (position(layout, here) ^ entry->position),
 		                     0) ||
-		    (entry->identity &&
+		    (!by_address && entry->identity &&
 		     __builtin_expect(
 		         entry->identity != identity_hash(layout, untag((const char *)(uintptr_t)entry->code)), 0))) {
 			changed = entry;
 			__asm__("" : "+r"(changed));
 		}
 		next = load_pointer(here, layout->frame_previous);
-		if (entry == memory->entries || next != entry[-1].frame)
+		if (entry == entries)
+			break;
+		/* The same as `next`, and there without waiting for it. The compiler is not to know. */
+		here = entry[-1].frame;
+		__asm__("" : "+r"(here));
+		if (next != entry[-1].frame)
 			break;
 		entry--;
-		/* The same as `next`, and there without waiting for it. */
-		here = entry->frame;
-		__asm__("" : "+r"(here));
 	}
 	*frame = next;
-	*ret_changed = (uint32_t)(changed - memory->entries);
-	return (uint32_t)(entry - memory->entries);
+	*ret_changed = (uint32_t)(changed - entries);
+	return (uint32_t)(entry - entries);
 }
 
-static inline uint32_t compare_any(const struct vs_python *memory, uint32_t at, const char **frame,
-                                   uint32_t *ret_changed)
+static inline __attribute__((always_inline)) uint32_t compare_any(const struct vs_python_entry *entries, uint32_t at,
+                                                                  bool by_address, const char **frame,
+                                                                  uint32_t *ret_changed)
 {
 	switch (python.compiled) {
 	case 0:
-		return compare(memory, at, &compiled[0], frame, ret_changed);
+		return compare(entries, at, &compiled[0], by_address, frame, ret_changed);
 	case 1:
-		return compare(memory, at, &compiled[1], frame, ret_changed);
+		return compare(entries, at, &compiled[1], by_address, frame, ret_changed);
 	default:
-		return compare(memory, at, &python.layout, frame, ret_changed);
+		return compare(entries, at, &python.layout, by_address, frame, ret_changed);
 	}
+}
+
+static __attribute__((noinline)) uint32_t compare_all(const struct vs_python_entry *entries, uint32_t at,
+                                                      const char **frame, uint32_t *ret_changed)
+{
+	return compare_any(entries, at, false, frame, ret_changed);
 }
 
 void vs_python_forget(struct vs_python *memory)
@@ -415,7 +430,7 @@ static inline bool walk_from(struct vs_python *memory, const struct vs_python_la
 			frame = load_pointer(frame, layout->frame_previous);
 			continue;
 		}
-		reached = compare_any(memory, at, &frame, &changed);
+		reached = compare_all(memory->entries, at, &frame, &changed);
 		if (!reached && !frame) {
 			/* To the end: what has changed stays where it is. */
 			for (total = total_of(memory, changed); changed <= at; changed++) {
@@ -465,32 +480,59 @@ static void walk_cut(struct vs_python *memory, const struct vs_python_layout *la
 	                                  .chain = total.chain};
 }
 
-void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
+/* The calling thread's innermost frame, or NULL. */
+static inline const char *frame_now(const uint64_t **ret_top)
 {
 	/* Acquire: what vs_python_prepare() found comes with the state. */
 	int state = atomic_load_explicit(&python.state, memory_order_acquire);
-	const struct vs_python_layout *layout = &python.layout;
-	const char *thread, *frame;
+	const char *thread;
+
+	if (state == STATE_ABSENT || state == STATE_OFF)
+		return NULL;
+	thread = leaving() ? NULL : python.thread_state();
+	if (!thread || (state == STATE_UNCHECKED && check_once(&python.layout, thread) != STATE_READY))
+		return NULL;
+	return innermost_frame(&python.layout, thread, ret_top);
+}
+
+void vs_python_walk(struct vs_python *memory, struct vs_python_stack *ret_stack)
+{
+	const uint64_t *top = NULL;
+	const char *frame = frame_now(&top);
 	struct vs_python_total total;
 
 	*ret_stack = (struct vs_python_stack){.chain = vs_chain_start(2)};
-	if (state == STATE_ABSENT || state == STATE_OFF)
-		return;
-	thread = leaving() ? NULL : python.thread_state();
-	if (!thread || (state == STATE_UNCHECKED && check_once(layout, thread) != STATE_READY))
-		return;
-	frame = current_frame(layout, thread);
 	if (!frame)
 		return;
-	if (!walk_from(memory, layout, frame, &total) || total.count > VS_MAX_PYTHON) {
-		walk_cut(memory, layout, frame, ret_stack);
+	if (!walk_from(memory, &python.layout, frame, &total) || total.count > VS_MAX_PYTHON) {
+		walk_cut(memory, &python.layout, frame, ret_stack);
 	} else {
 		ret_stack->innermost = (const char *)&memory->entries[memory->depth - 1];
 		ret_stack->step = -(ptrdiff_t)sizeof(memory->entries[0]);
 		ret_stack->entry_count = memory->depth;
 		ret_stack->count = total.count;
 		ret_stack->chain = total.chain;
+		ret_stack->top = top;
 	}
+}
+
+bool vs_python_is(const struct vs_python_entry *entries, uint32_t count, const uint64_t *top, bool same_epoch)
+{
+	const char *frame;
+	uint32_t changed, reached;
+
+	/* An interpreter on its way out frees other threads' frames. */
+	if (top)
+		frame = leaving() ? NULL : (const char *)(uintptr_t)*top;
+	else
+		frame = frame_now(&top);
+	if (!count || !frame)
+		return !count && !frame;
+	if (frame != entries[count - 1].frame)
+		return false;
+	reached = __builtin_expect(same_epoch, true) ? compare_any(entries, count - 1, true, &frame, &changed)
+	                                             : compare_all(entries, count - 1, &frame, &changed);
+	return !reached && !frame && changed == count;
 }
 
 uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_frame_at frames[VS_MAX_PYTHON])
@@ -498,7 +540,7 @@ uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < stack->entry_count && count < VS_MAX_PYTHON; i++) {
-		const struct vs_python_entry *entry = (const void *)(stack->innermost + (ptrdiff_t)i * stack->step);
+		const struct vs_python_entry *entry = vs_python_entry_at(stack, i);
 		const char *code = untag((const char *)(uintptr_t)entry->code);
 
 		if (!entry->identity)

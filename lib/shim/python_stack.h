@@ -61,7 +61,16 @@ struct vs_python_stack {
 	uint32_t entry_count, count; /* Python's frames among them */
 	bool truncated;
 	struct vs_chain chain;
+	/* The word by which the thread's state finds the innermost frame, where that is a variable of the evaluator
+	 * (3.11 and 3.12): it lies in the evaluator's frame on the thread's stack. Else NULL. */
+	const uint64_t *top;
 };
+
+/* Counted from the innermost. */
+static inline const struct vs_python_entry *vs_python_entry_at(const struct vs_python_stack *stack, uint32_t i)
+{
+	return (const void *)(stack->innermost + (ptrdiff_t)i * stack->step);
+}
 
 /* Of one of Python's frames, while it is suspended. */
 struct vs_python_frame_at {
@@ -90,6 +99,10 @@ bool vs_python_known(void);
 void vs_python_forget(struct vs_python *python);
 /* The stack; count 0 without an interpreter, or with one we cannot read. */
 void vs_python_walk(struct vs_python *python, struct vs_python_stack *ret_stack);
+/* Whether the calling thread's stack is still this one, outermost first. `top` as above, or NULL: the thread's state
+ * is asked. `same_epoch`: its code objects were seen in this epoch (python_codes.h). */
+bool vs_python_is(const struct vs_python_entry *entries, uint32_t count, const uint64_t *top, bool same_epoch);
+
 /* The frames of a stack, innermost first, VS_MAX_PYTHON at the most. Returns how many. */
 uint32_t vs_python_frames(const struct vs_python_stack *stack, struct vs_python_frame_at frames[VS_MAX_PYTHON]);
 struct vs_key vs_python_code_key(const char *code);

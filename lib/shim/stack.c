@@ -13,24 +13,18 @@
 #include "shim/modules.h"
 #include "shim/native_stack.h"
 #include "shim/process.h"
+#include "shim/python_codes.h"
 #include "shim/python_stack.h"
 #include "shim/stack.h"
+#include "shim/stack_guess.h"
 #include "shim/thread.h"
 #include "trace/writer.h"
-
-/* A training step has some thousand places where a stack may follow the latest ones. */
-#define FOLLOWER_BITS 12
-#define FOLLOWERS     (1 << FOLLOWER_BITS)
 
 struct vs_stacks {
 	bool busy; /* being changed; on entry: a signal handler jumped out, and all of it may be half done */
 	struct vs_native native;
 	struct vs_python python;
-	/* What followed the latest stacks the last time. */
-	uint64_t latest;
-	struct follower {
-		const struct vs_shape *shape[2]; /* of a free, of anything else */
-	} followers[FOLLOWERS];
+	struct vs_guesses guesses;
 };
 
 struct vs_stacks *vs_stacks_new(void)
@@ -48,15 +42,16 @@ void vs_stacks_restart(struct vs_stacks *stacks)
 {
 	vs_native_forget(&stacks->native);
 	vs_python_forget(&stacks->python);
-	memset(stacks->followers, 0, sizeof(stacks->followers));
-	stacks->latest = 0;
+	vs_guesses_forget(&stacks->guesses);
 	stacks->busy = false;
 }
 
 void vs_stacks_free(struct vs_stacks *stacks)
 {
-	if (stacks)
-		munmap(stacks, sizeof(*stacks));
+	if (!stacks)
+		return;
+	vs_guesses_release(&stacks->guesses);
+	munmap(stacks, sizeof(*stacks));
 }
 
 size_t vs_stack_left(void)
@@ -207,43 +202,70 @@ uint32_t vs_stack_id(struct vs_process *process, const struct vs_native_stack *n
 	return id ? id : define(process, key, native, python);
 }
 
-static inline struct follower *follower(struct vs_stacks *stacks)
+/* Whether the calling thread's stack is the guessed one. First the native one: where the Python one begins is known
+ * from it. */
+static inline bool holds(struct vs_guess *guess, bool with_python, const uint64_t *record)
 {
-	/* Fibonacci hashing, as everywhere. */
-	return &stacks->followers[stacks->latest * VS_HASH_STEP >> (64 - FOLLOWER_BITS)];
+	uint64_t epoch = vs_python_epoch();
+
+	if (!vs_guess_fits(guess, record))
+		return false;
+	if (!with_python)
+		return true;
+	if (!vs_python_is(guess->entries, guess->python_count, guess->top ? record + guess->top : NULL,
+	                  guess->epoch == epoch))
+		return false;
+	guess->epoch = vs_python_epoch_noted(epoch);
+	return true;
 }
 
-static inline bool fits(const struct vs_shape *shape, const struct vs_native *native, const uint64_t *record,
-                        const struct vs_python_stack *python)
+static inline bool same_chain(struct vs_chain a, struct vs_chain b)
 {
-	uint64_t at = (uint64_t)(uintptr_t)record;
+	return a.low == b.low && a.high == b.high;
+}
 
-	return shape && at >= native->low && at < native->high && shape->python.low == python->chain.low &&
-	       shape->python.high == python->chain.high && vs_shape_fits(shape, at, native->high);
+/* Python's stack alone. */
+static __attribute__((noinline)) uint32_t walk_python(struct vs_process *process, struct vs_stacks *stacks,
+                                                      bool with_python)
+{
+	const struct vs_native_stack native = {.chain = vs_chain_start(0)};
+	struct vs_python_stack python = {.chain = vs_chain_start(2)};
+
+	if (with_python)
+		vs_python_walk(&stacks->python, &python);
+	return vs_stack_id(process, &native, &python);
 }
 
 /* The guess was wrong, or there was none. */
-static __attribute__((noinline)) uint32_t walk(struct vs_process *process, struct vs_stacks *stacks,
-                                               const uint64_t *record, const struct vs_python_stack *python,
-                                               const struct vs_shape **guess)
+static __attribute__((noinline)) uint32_t walk(struct vs_process *process, struct vs_stacks *stacks, bool with_python,
+                                               const uint64_t *record, struct vs_guess **guess)
 {
+	struct vs_python_stack python = {.chain = vs_chain_start(2)};
 	struct vs_native_stack native;
-	const struct vs_shape *shape;
+	uint64_t epoch = vs_python_epoch();
 	struct vs_section section;
+	struct vs_guess *latest;
 	uint32_t id;
 
+	if (with_python)
+		vs_python_walk(&stacks->python, &python);
+	/* A generator's frames, for one, are not where the last one's were. */
+	if (*guess && same_chain((*guess)->python, python.chain) && vs_guess_fits(*guess, record)) {
+		vs_guess_move(*guess, &python, epoch);
+		vs_check_count(VS_CHECK_GUESSED);
+		return (*guess)->id;
+	}
 	if (vs_native_unprepared()) {
 		vs_section_enter(&section);
 		vs_native_prepare();
 		vs_section_leave(&section);
 	}
 	vs_native_walk(&stacks->native, record, &native);
-	id = vs_stack_id(process, &native, python);
-	shape = vs_shape_of(&process->shapes, id);
-	if (!fits(shape, &stacks->native, record, python))
-		shape =
-		    vs_shape_add(&process->shapes, &stacks->native, (uint64_t)(uintptr_t)record, id, python->chain);
-	*guess = shape;
+	id = vs_stack_id(process, &native, &python);
+	latest = vs_guess_of(&stacks->guesses, id);
+	if (!latest || !holds(latest, with_python, record))
+		latest = vs_guess_add(&stacks->guesses, &stacks->native, record, &python, id, epoch);
+	*guess = latest;
 	return id;
 }
 
@@ -261,10 +283,8 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 {
 	const uint64_t *record = __builtin_frame_address(0);
 	const struct taken *take = &taken[process->level];
-	const struct vs_native_stack no_native = {.chain = vs_chain_start(0)};
-	struct vs_python_stack python = {.chain = vs_chain_start(2)};
 	struct vs_stacks *stacks = vs_thread.stacks;
-	const struct vs_shape **guess;
+	struct vs_guess **guess;
 	uint32_t id;
 
 	if (!stacks || (!take->of_frees && (type == VRAMSHIM_TORCH_FREE || type == VRAMSHIM_CUDA_FREE)))
@@ -275,29 +295,21 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 	/* For a handler on this thread, as in vs_enter(). */
 	__asm__ volatile("" ::: "memory");
 	vs_check_begin();
-	if (take->python)
-		vs_python_walk(&stacks->python, &python);
-	guess = &follower(stacks)->shape[type != VRAMSHIM_TORCH_FREE];
+	guess = vs_guess_next(&stacks->guesses, type == VRAMSHIM_TORCH_FREE);
 	if (!take->native) {
-		id = vs_stack_id(process, &no_native, &python);
-	} else if (fits(*guess, &stacks->native, record, &python)) {
+		id = walk_python(process, stacks, take->python);
+	} else if (*guess && holds(*guess, take->python, record)) {
 		id = (*guess)->id;
 		vs_check_count(VS_CHECK_GUESSED);
 	} else {
-		id = walk(process, stacks, record, &python, guess);
+		id = walk(process, stacks, take->python, record, guess);
 	}
 	if (take->python)
 		vs_check_stack(process, id, !take->native);
-	/* The older ones move out at the top: a word of 32 bits is gone after sixteen more. */
-	stacks->latest = (stacks->latest << 4) + id * 0x9e3779b1u;
+	vs_guess_was(&stacks->guesses, id);
 	__asm__ volatile("" ::: "memory");
 	stacks->busy = false;
-	/* Until then the job runs through far more memory than the caches hold. */
-	if (take->native) {
-		const struct follower *next = follower(stacks);
-
-		vs_shape_prefetch(next->shape[0]);
-		vs_shape_prefetch(next->shape[1]);
-	}
+	if (take->native)
+		vs_guess_prefetch(&stacks->guesses);
 	return id;
 }

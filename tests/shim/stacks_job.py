@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Marks from Python frames of every kind, at random: stacks_job.py MARKS SEED. Run under libvramshim_checked.so, which
-holds each stack against a full walk."""
+"""Marks from Python frames of every kind, at random: stacks_job.py MARKS SEED [PERIOD [alive]]. Run under
+libvramshim_checked.so, which holds each stack against a full walk. PERIOD: so many walks are done over and over.
+alive: no code object dies meanwhile."""
 
 import asyncio
 import ctypes
@@ -10,12 +11,14 @@ import threading
 
 library = ctypes.CDLL(None)
 limit, seed = int(sys.argv[1]), int(sys.argv[2])
+period = int(sys.argv[3]) if len(sys.argv) > 3 else None
+alive = "alive" in sys.argv
 sys.setrecursionlimit(5000)
 
 
 class Walk:
     def __init__(self, seed, count):
-        self.random, self.left = random.Random(seed), count
+        self.random, self.left, self.seed, self.number = random.Random(seed), count, seed, 0
         self.kept = [self.generator(3) for _ in range(4)]
         self.callback = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(self.from_c)
 
@@ -65,6 +68,8 @@ class Walk:
 
     def compiled(self, depth):
         # Code that lives for one call; the next is often at the same address.
+        if alive:
+            return self.down(depth)
         name = "<%d>" % self.random.randrange(1000)
         exec(compile("down(depth)\n", name, "exec"), {"down": self.down, "depth": depth})
 
@@ -93,6 +98,9 @@ class Walk:
 
     def run(self):
         while self.left > 0:
+            if period:
+                self.random.seed(self.seed * 1000 + self.number % period)
+            self.number += 1
             self.down(self.random.randrange(9))
             if self.random.random() < 0.02:
                 # Short of the C stack, which 3.10 and older use for each frame.

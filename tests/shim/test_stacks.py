@@ -95,6 +95,14 @@ def test_python():
         check("3.%d" % minor, [interpreter, FOLDER + "/stacks_job.py", str(EVENTS), "3"])
 
 
+def test_python_over_and_over():
+    for minor, interpreter in interpreters(range(8, 14)):
+        check("3.%d, codes die" % minor, [interpreter, FOLDER + "/stacks_job.py", str(EVENTS), "4", "20"])
+        stacks, guessed, rules, libunwind = check("3.%d" % minor, [interpreter, FOLDER + "/stacks_job.py", str(EVENTS), "5", "20",
+                                                                   "alive"])
+        assert guessed > stacks // 2, minor
+
+
 def test_torch():
     for version, interpreter in torch_environments():
         stacks, guessed, rules, libunwind = check(version, [interpreter, "-c", TORCH, str(EVENTS)], preload=SIMULATED,
