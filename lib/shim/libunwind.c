@@ -21,8 +21,13 @@
 /* No descriptor has this number: the highest that fs.nr_open can allow is 64 less (sysctl_nr_open_max, fs/file.c). */
 #define NOWHERE INT_MAX
 
+/* The job may have used libunwind before us, and closed the pipe that was made then. So the first of what asks for
+ * that is told that it is gone; what follows is to close it, and to make another one. */
+static __thread bool replaced __attribute__((tls_model("initial-exec")));
+
 static int no_pipe(int ends[2])
 {
+	replaced = false;
 	ends[0] = ends[1] = NOWHERE;
 	return 0;
 }
@@ -33,12 +38,13 @@ static int no_pipe2(int ends[2], int flags)
 	return no_pipe(ends);
 }
 
-/* As an empty pipe does. */
+/* As an empty pipe does. Of files, libunwind reads more than a byte at a time. */
 static ssize_t read_nothing(int fd, void *buffer, size_t size)
 {
-	if (fd != NOWHERE)
+	if (fd != NOWHERE && size != 1)
 		return read(fd, buffer, size);
-	errno = EAGAIN;
+	replaced = fd != NOWHERE;
+	errno = replaced ? EBADF : EAGAIN;
 	return -1;
 }
 
@@ -83,7 +89,7 @@ static int synchronized(void *address, size_t size, int flags)
 
 static int close_nothing(int fd)
 {
-	return fd == NOWHERE ? 0 : close(fd);
+	return fd == NOWHERE || replaced ? 0 : close(fd);
 }
 
 static int control_nothing(int fd, int command, long argument)

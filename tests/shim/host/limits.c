@@ -5,6 +5,7 @@
  */
 #include "host.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -260,15 +261,13 @@ static void *untold_in_thread(void *argument)
 	return argument;
 }
 
-/* Everything but the standard streams is closed, and the numbers are the job's own pipes' by now. */
-static void descriptors_reused(void)
+static void work_in_other_pipes(void)
 {
 	enum { PIPES = 300 };
 	int ends[PIPES][2];
 	pthread_t thread;
 	char text[8];
 
-	host_untold(work);
 	syscall(SYS_close_range, 3, ~0u, 0);
 	for (int i = 0; i < PIPES; i++)
 		CHECK(pipe2(ends[i], O_NONBLOCK) == 0 && write(ends[i][1], "job", 3) == 3);
@@ -280,6 +279,35 @@ static void descriptors_reused(void)
 		CHECK(read(ends[i][0], text, sizeof(text)) == 3 && !memcmp(text, "job", 3));
 	}
 	host_counted();
+}
+
+/* Everything but the standard streams is closed, and the numbers are the job's own pipes' by now. */
+static void descriptors_reused(void)
+{
+	host_untold(work);
+	work_in_other_pipes();
+}
+
+static int (*backtrace_of_the_job)(void **, int);
+
+static void look_back(void)
+{
+	void *frames[64];
+
+	CHECK(backtrace_of_the_job(frames, 64) > 2);
+}
+
+/* The job itself uses libunwind, as some allocators and profilers do, before its descriptors are closed. */
+static void unwinder_of_the_job(void)
+{
+	void *library = dlopen("libunwind.so.8", RTLD_NOW);
+
+	backtrace_of_the_job = library ? (int (*)(void **, int))dlsym(library, "unw_backtrace") : NULL;
+	if (backtrace_of_the_job)
+		host_untold(look_back);
+	work_in_other_pipes();
+	if (backtrace_of_the_job)
+		host_untold(look_back);
 }
 
 static atomic_int stop;
@@ -562,6 +590,7 @@ const struct scenario host_limits[] = {
     {"stderr-is-a-file", stderr_is_a_file},
     {"descriptors-taken", descriptors_taken},
     {"descriptors-reused", descriptors_reused},
+    {"unwinder-of-the-job", unwinder_of_the_job},
     {"descriptor-numbers", descriptor_numbers},
     {"private-files", private_files},
     {"unreadable-files", unreadable_files},
