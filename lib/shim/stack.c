@@ -20,8 +20,15 @@
 #include "shim/thread.h"
 #include "trace/writer.h"
 
+/* Of a thread at the most. More are needed where a signal handler interrupts a capture and goes on elsewhere, on a
+ * stack of the job's own making, say: the capture may come back, and go on with what it had. */
+#define STACKS_MAX 4
+
 struct vs_stacks {
-	bool busy; /* being changed; on entry: a signal handler jumped out, and all of it may be half done */
+	bool busy; /* being changed; on entry: a signal handler left, for good or for a while, and all may be half
+	              done */
+	struct vs_stacks
+	    *next; /* of the thread's, around: behind this one are those that were left, the latest last */
 	struct vs_native native;
 	struct vs_python python;
 	struct vs_guesses guesses;
@@ -35,10 +42,11 @@ struct vs_stacks *vs_stacks_new(void)
 	if (stacks == MAP_FAILED)
 		return NULL;
 	vs_native_begin(&stacks->native);
+	stacks->next = stacks;
 	return stacks;
 }
 
-void vs_stacks_restart(struct vs_stacks *stacks)
+static void restart(struct vs_stacks *stacks)
 {
 	vs_native_forget(&stacks->native);
 	vs_python_forget(&stacks->python);
@@ -46,12 +54,54 @@ void vs_stacks_restart(struct vs_stacks *stacks)
 	stacks->busy = false;
 }
 
+void vs_stacks_restart(struct vs_stacks *stacks)
+{
+	struct vs_stacks *at = stacks;
+
+	do {
+		restart(at);
+		at = at->next;
+	} while (at != stacks);
+}
+
 void vs_stacks_free(struct vs_stacks *stacks)
 {
+	struct vs_stacks *at = stacks, *next;
+
 	if (!stacks)
 		return;
-	vs_guesses_release(&stacks->guesses);
-	munmap(stacks, sizeof(*stacks));
+	do {
+		next = at->next;
+		vs_guesses_release(&at->guesses);
+		munmap(at, sizeof(*at));
+		at = next;
+	} while (at != stacks);
+}
+
+/* In place of one that was left. */
+static __attribute__((noinline)) struct vs_stacks *another(struct vs_stacks *left)
+{
+	struct vs_stacks *at = left->next;
+	unsigned int count = 1;
+	struct vs_section section;
+
+	vs_section_enter(&section);
+	for (; at != left && at->busy; at = at->next)
+		count++;
+	if (at == left) {
+		at = count < STACKS_MAX ? vs_stacks_new() : NULL;
+		if (at) {
+			at->next = left->next;
+			left->next = at;
+		} else {
+			/* Whoever left it first of all is not expected back. */
+			at = left->next;
+			restart(at);
+		}
+	}
+	vs_thread.stacks = at;
+	vs_section_leave(&section);
+	return at;
 }
 
 size_t vs_stack_left(void)
@@ -290,7 +340,7 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 	if (!stacks || (!take->of_frees && (type == VRAMSHIM_TORCH_FREE || type == VRAMSHIM_CUDA_FREE)))
 		return 0;
 	if (stacks->busy)
-		vs_stacks_restart(stacks);
+		stacks = another(stacks);
 	stacks->busy = true;
 	/* For a handler on this thread, as in vs_enter(). */
 	__asm__ volatile("" ::: "memory");

@@ -61,6 +61,10 @@ void vs_thread_attach_anew(struct vs_process *process)
 	struct vs_section section;
 
 	vs_section_enter(&section);
+	/* A forked child has its parent's, of the parent's ids. Else a capture of this thread may come back to them.
+	 */
+	if (vs_thread.stacks && vs_thread.process != process)
+		vs_stacks_restart(vs_thread.stacks);
 	vs_thread.process = process;
 	vs_thread.appending = false;
 	vs_thread.id = (uint32_t)syscall(SYS_gettid);
@@ -68,10 +72,7 @@ void vs_thread_attach_anew(struct vs_process *process)
 	if (atomic_load(&exit_key_state) == 2)
 		pthread_setspecific(exit_key, &vs_thread);
 	vs_thread.log = vs_log_new(process->writer, vs_thread.id);
-	/* A forked child has its parent's. */
-	if (vs_thread.stacks)
-		vs_stacks_restart(vs_thread.stacks);
-	else
+	if (!vs_thread.stacks)
 		vs_thread.stacks = vs_stacks_new();
 	vs_section_leave(&section);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define WANTED 200 /* strikes, for a scenario */
@@ -173,6 +174,81 @@ static void jumps_by_pools(void)
 	at_last();
 }
 
+/* Threads of a job's own making, switched by a handler: whatever was interrupted goes on later, in the middle. */
+static ucontext_t fibers[2];
+static volatile sig_atomic_t fiber;
+
+static void switch_fibers(int number)
+{
+	int from = fiber;
+
+	(void)number;
+	if (++strikes < 30 * WANTED)
+		strike_again();
+	fiber = !from;
+	swapcontext(&fibers[from], &fibers[!from]);
+}
+
+static void report_for_ever(void)
+{
+	sigset_t none;
+
+	sigemptyset(&none);
+	CHECK(sigprocmask(SIG_SETMASK, &none, NULL) == 0);
+	for (unsigned int i = 0;; i++)
+		host_report(i % 300);
+}
+
+static void switching(void)
+{
+	CHECK(getcontext(&fibers[1]) == 0);
+	fibers[1].uc_stack.ss_size = 1 << 20;
+	fibers[1].uc_stack.ss_sp = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(fibers[1].uc_stack.ss_sp != MAP_FAILED);
+	makecontext(&fibers[1], report_for_ever, 0);
+	host_report(0);
+	on(SIGALRM, switch_fibers, 0);
+	timer(ITIMER_REAL, 100);
+	for (unsigned int i = 0; strikes < 30 * WANTED; i++)
+		host_report(i % 300);
+	timer(ITIMER_REAL, 0);
+	at_last();
+}
+
+/* The same without a handler, on memory of all kinds. */
+static void worker(void)
+{
+	for (unsigned int i = 0;; i++) {
+		host_give(host_take(512), 512);
+		host_report(i % 20);
+		swapcontext(&fibers[1], &fibers[0]);
+	}
+}
+
+static void other_stacks(void)
+{
+	enum { SIZE = 65536 };
+	static char in_the_program[SIZE];
+	char on_the_stack[SIZE];
+	void *stacks[] = {malloc(SIZE), in_the_program, on_the_stack,
+	                  mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+
+	for (unsigned int i = 0; i < sizeof(stacks) / sizeof(stacks[0]); i++) {
+		CHECK(getcontext(&fibers[1]) == 0);
+		fibers[1].uc_stack.ss_size = SIZE;
+		fibers[1].uc_stack.ss_sp = stacks[i];
+		makecontext(&fibers[1], worker, 0);
+		for (int j = 0; j < 50; j++) {
+			swapcontext(&fibers[0], &fibers[1]);
+			host_give(host_take(512), 512);
+		}
+	}
+	CHECK(munmap(stacks[3], SIZE) == 0);
+	free(stacks[0]);
+	host_give(host_take(512), 512);
+	host_counted();
+}
+
 static void jump_out(void)
 {
 	siglongjmp(back, 1);
@@ -312,6 +388,8 @@ const struct scenario host_signals[] = {
     {"alternate-stack-above", alternate_stack_above},
     {"jumps", jumps},
     {"jumps-by-pools", jumps_by_pools},
+    {"switching", switching},
+    {"other-stacks", other_stacks},
     {"jump-inside", jump_inside},
     {"probing", probing},
     {"allocating-while-faulting", allocating_while_faulting},
