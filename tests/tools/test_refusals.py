@@ -101,6 +101,21 @@ class Refusals(unittest.TestCase):
             self.assertEqual(said.count("Out of memory: full"), 1, said)
             self.assertIn("PyTorch uses without its own cache", said)
 
+    def test_an_allocator_under_the_caching_allocator(self):
+        """PyTorch's allocator asks it again, and reports the error, as its own memory."""
+        program = """
+import pathlib
+folder = pathlib.Path(sys.argv[1]).parent
+pytorch, between = (ctypes.CDLL(folder / name) for name in ("libc10_cuda.so", "libtorch_cuda.so"))
+assert pytorch.greedy_ask(between.PluggableAllocator_malloc, library.greedy, sys.argv[2].encode(),
+                          ctypes.c_size_t(3 << 30)) == 2
+"""
+        for name in ("libc10_cuda.so", "libtorch_cuda.so", "libown.so"):
+            shutil.copy(GREEDY, self.folder / name)
+        self.assertEqual(self.job("cudaMalloc", program, self.folder / "libown.so"), "")
+        done = subprocess.run([VRAMREPORT, "oom", self.folder / "run"], capture_output=True, text=True, timeout=60)
+        self.assertIn("did not run out", done.stdout)
+
     def test_a_caller_that_does_with_less(self):
         """As pools of other libraries do: told once, however often they try, and then as what it was."""
         said = self.job("cudaMalloc", TAKE + 

@@ -101,8 +101,10 @@ static int from_run(const char *path, const struct command_line *line)
 		print_json_of(&post.c, found);
 	else if (found)
 		vs_oom_post_print(&screen, &post, line->brief);
-	else
+	else if (!line->within)
 		vs_oom_post_print_none(&screen, &post);
+	/* Within an error of the job's it was a refusal that PyTorch's allocator will report, if it does not help
+	 * itself. */
 	vs_oom_post_close(&post);
 	return found ? VS_ANSWER_NO : VS_ANSWER_YES;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ledger/resolve.h"
+#include "ledger/sites.h"
 #include "oom/oom.h"
 #include "symbol/symbol.h"
 
@@ -15,12 +16,10 @@
 /* As many as PyTorch knows (C10_COMPILE_TIME_MAX_GPUS is 120). */
 #define DEVICES_MAX 128
 
-/* PyTorch's allocators, and the code that reports their errors. */
-#define ALLOCATOR "libc10_cuda.so"
-
 struct search {
 	struct vramshim_trace *trace;
 	struct vs_symbols *symbols;
+	struct vs_sites *sites;
 	struct vs_resolver resolver;
 	uint64_t held[DEVICES_MAX];     /* bytes of each card */
 	uint32_t contexts[DEVICES_MAX]; /* on each */
@@ -114,7 +113,7 @@ static void refused(struct search *search, const struct vramshim_event *event)
 	}
 
 	caller(search, event->stack, refusal.library, sizeof(refusal.library));
-	refusal.by_torch = !strncmp(refusal.library, ALLOCATOR, strlen(ALLOCATOR));
+	refusal.by_torch = vs_sites_owner(search->sites, event->stack) == VS_OWNER_PYTORCH;
 	/* The caching allocator asks again after it has given back its cache, and reports its error itself; where it
 	 * has no context, it can not, as it asks how much is free before that. */
 	if (refusal.by_torch && event->memory != VRAMSHIM_MEMORY_POOL && !search->uncached && !refusal.first)
@@ -169,13 +168,14 @@ int vs_refusal_find(struct vramshim_trace *trace, struct vs_symbols *symbols, st
 {
 	struct search search = {.trace = trace, .symbols = symbols};
 	struct vramshim_event event;
-	int r = 0;
+	int r = vs_sites_new(trace, symbols, &search.sites);
 
 	search.uncached = vramshim_trace_fact(trace, "env:PYTORCH_NO_CUDA_MEMORY_CACHING");
 	vramshim_trace_rewind(trace);
 	while (r == 0 && vramshim_trace_next(trace, &event) > 0)
 		r = step(&search, &event);
 	vs_resolver_release(&search.resolver);
+	vs_sites_free(search.sites);
 	if (r == 0 && !search.refusal.sequence)
 		r = -ENOENT;
 	if (r == 0)
