@@ -20,7 +20,7 @@ static void died(void *object)
 {
 	/* Before its memory can be another one's. */
 	__atomic_fetch_add(&vs_python_deaths, 1, __ATOMIC_SEQ_CST);
-	next(object);
+	__atomic_load_n(&next, __ATOMIC_RELAXED)(object);
 }
 
 void vs_python_watch_codes(void *code_type, uint16_t object_type)
@@ -29,14 +29,16 @@ void vs_python_watch_codes(void *code_type, uint16_t object_type)
 	 */
 	char *const name = (char *)code_type + object_type + 2 * sizeof(void *);
 	deallocator **const slot = (deallocator **)(void *)(name + 3 * sizeof(void *));
+	deallocator *own;
 	const char *text;
 
 	if (!vs_readable(name, 4 * sizeof(void *)))
 		return;
 	memcpy(&text, name, sizeof(text));
-	next = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
-	if (!vs_readable(text, sizeof("code")) || strcmp(text, "code") || !next)
+	own = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	if (!vs_readable(text, sizeof("code")) || strcmp(text, "code") || !own)
 		return;
+	__atomic_store_n(&next, own, __ATOMIC_RELAXED);
 	/* Release: whoever calls it finds `next`. One that died a moment before was never seen by us. */
 	__atomic_store_n(slot, died, __ATOMIC_RELEASE);
 	__atomic_store_n(&vs_python_deaths, 1, __ATOMIC_RELEASE);

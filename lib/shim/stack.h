@@ -14,8 +14,8 @@ struct vs_stacks;
 struct vs_native_stack;
 struct vs_python_stack;
 
-/* A thread's last stack, and what may come next: 200 KiB, and VS_GUESSES_SIZE of address space (stack_guess.h), of
- * which what is used is touched. NULL when there is no memory. May allocate. */
+/* A thread's last stack, and what may come next: 200 KiB, of which what is used is touched, and what the
+ * guesses take (stack_guess.h). NULL when there is no memory. May allocate. */
 struct vs_stacks *vs_stacks_new(void);
 /* All of the thread's is forgotten: the recording is another one. */
 void vs_stacks_restart(struct vs_stacks *stacks);

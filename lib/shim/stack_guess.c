@@ -17,13 +17,14 @@ void vs_guesses_forget(struct vs_guesses *guesses)
 	memset(guesses->next, 0, sizeof(guesses->next));
 	memset(guesses->known, 0, sizeof(guesses->known));
 	guesses->latest = 0;
+	guesses->piece = 0;
 	guesses->used = 0;
 }
 
 void vs_guesses_release(struct vs_guesses *guesses)
 {
-	if (guesses->memory)
-		munmap(guesses->memory, VS_GUESSES_SIZE);
+	for (uint32_t i = 0; i < VS_GUESS_PIECES && guesses->pieces[i]; i++)
+		munmap(guesses->pieces[i], VS_GUESS_PIECE);
 }
 
 /* The oldest guess of a stack that has its number of them, taken away from the others; NULL: it may have more. */
@@ -42,19 +43,23 @@ static struct vs_guess *oldest(struct vs_guess *latest)
 
 static struct vs_guess *room(struct vs_guesses *guesses, uint64_t size)
 {
-	uint8_t *memory = guesses->memory;
+	uint8_t *piece;
 
-	if (!memory) {
-		memory = mmap(NULL, VS_GUESSES_SIZE, PROT_READ | PROT_WRITE,
-		              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (memory == MAP_FAILED)
-			return NULL;
-		guesses->memory = memory;
+	if (guesses->used + size > VS_GUESS_PIECE) {
+		guesses->piece++;
+		guesses->used = 0;
 	}
-	if (guesses->used + size > VS_GUESSES_SIZE)
+	if (guesses->piece == VS_GUESS_PIECES)
 		vs_guesses_forget(guesses);
+	piece = guesses->pieces[guesses->piece];
+	if (!piece) {
+		piece = mmap(NULL, VS_GUESS_PIECE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (piece == MAP_FAILED)
+			return NULL;
+		guesses->pieces[guesses->piece] = piece;
+	}
 	guesses->used += size;
-	return (struct vs_guess *)(memory + guesses->used - size);
+	return (struct vs_guess *)(piece + guesses->used - size);
 }
 
 /* The words of a guess under way. */
@@ -107,7 +112,7 @@ struct vs_guess *vs_guess_add(struct vs_guesses *guesses, const struct vs_native
 	size = sizeof(*guess) + python->entry_count * sizeof(guess->entries[0]) +
 	       words * (sizeof(*row.words) + sizeof(*row.places));
 	size = filled_up(size, 64); /* a cache line */
-	if (end - record > UINT16_MAX)
+	if (end - record > UINT16_MAX || size > VS_GUESS_PIECE)
 		return NULL;
 	guess = oldest(latest);
 	if (!guess || guess->size < size) {

@@ -15,9 +15,11 @@
 #include "shim/native_stack.h"
 #include "shim/python_stack.h"
 
-/* Of address space, for the guesses of a thread; what is not touched takes no memory. A stack of 60 native frames and
- * 20 of Python takes 1.3 KB, and a training step has some thousand. When they fill it, all are forgotten. */
-#define VS_GUESSES_SIZE (UINT64_C(16) << 20)
+/* Memory for the guesses of a thread, piece by piece: where the kernel promises no more than it has
+ * (vm.overcommit_memory = 2), what is mapped is the job's loss, touched or not. A stack of 60 native frames and 20 of
+ * Python takes 1.3 KB, and a training step has some thousand. When they fill it all, all are forgotten. */
+#define VS_GUESS_PIECE  (UINT64_C(256) << 10)
+#define VS_GUESS_PIECES 64
 /* By a stack's id: its latest guess. */
 #define VS_GUESSES_KNOWN 4096
 /* A training step has some thousand places where a stack may follow the latest ones. */
@@ -49,8 +51,9 @@ struct vs_guesses {
 	uint64_t latest;
 	struct vs_guess *next[1 << VS_GUESS_PLACES_BITS][2];
 
-	uint8_t *memory;
-	uint64_t used;
+	uint8_t *pieces[VS_GUESS_PIECES];
+	uint32_t piece; /* in use */
+	uint64_t used;  /* bytes of it */
 	struct vs_guess *known[VS_GUESSES_KNOWN];
 };
 

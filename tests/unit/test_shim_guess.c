@@ -192,17 +192,16 @@ static void so_many_of_one_stack(void **state)
 static void all_there_is_room_for(void **state)
 {
 	struct vs_guess **next = vs_guess_next(frames.guesses, true);
-	uint32_t id = 0, forgotten = 0;
-	uint64_t used = 0;
+	uint32_t id = 0, piece = 0;
 
 	(void)state;
-	while (!forgotten) {
-		assert_true(id < VS_GUESSES_SIZE / sizeof(struct vs_guess));
+	while (frames.guesses->piece >= piece) {
+		piece = frames.guesses->piece;
+		assert_true(id < VS_GUESS_PIECES * VS_GUESS_PIECE / sizeof(struct vs_guess));
 		*next = add(++id);
 		assert_non_null(*next);
-		forgotten = frames.guesses->used < used ? id : 0;
-		used = frames.guesses->used;
 	}
+	assert_int_equal(piece, VS_GUESS_PIECES - 1);
 	assert_null(vs_guess_of(frames.guesses, id - 1));
 	assert_non_null(vs_guess_of(frames.guesses, id));
 	assert_true(vs_guess_fits(vs_guess_of(frames.guesses, id), &frames.words[RECORD]));
