@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "shim/cuda_contexts.h"
 
-#include <dlfcn.h>
 #include <stddef.h>
 
 #include "shim/cuda_hooks.h"
 #include "shim/device.h"
 #include "shim/process.h"
 #include "shim/queries.h"
+#include "shim/symbols.h"
 
 /* The primary context of a device is named by this in the trace: it is the same one for as long as it lives. */
 static uint64_t primary_of(int device)
@@ -23,7 +23,7 @@ static uint64_t context_bytes(int device)
 	void *get = atomic_load_explicit(&found, memory_order_acquire);
 
 	if (!get) {
-		get = dlsym(RTLD_DEFAULT, "vramsim_context_bytes");
+		get = vs_symbol_find("vramsim_context_bytes");
 		get = get ? get : &absent;
 		atomic_store_explicit(&found, get, memory_order_release);
 	}

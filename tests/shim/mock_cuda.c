@@ -73,6 +73,15 @@ API int cuMemFree_v2(uint64_t address)
 }
 
 /* Pools that hold nothing. */
+API int cuCtxCreate_v2(void **out, unsigned int flags, int device)
+{
+	static char contexts[16];
+
+	(void)flags;
+	*out = &contexts[device % 16];
+	return 0;
+}
+
 API int cuMemPoolCreate(void **out, const void *props)
 {
 	(void)props;

@@ -20,6 +20,7 @@ extern const struct scenario host_threads[], host_forks[], host_signals[], host_
 
 int cudaMalloc(void **out, size_t size);
 int cudaFree(void *pointer);
+int cuCtxCreate_v2(void **out, unsigned int flags, int device);
 int cuMemPoolCreate(void **pool, const void *props);
 int cuMemPoolDestroy(void *pool);
 void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void *pointer, int64_t size, uint64_t allocated,

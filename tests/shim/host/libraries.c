@@ -148,6 +148,7 @@ static void *open_eager(void *argument)
 static void first_events_under_lock(void)
 {
 	pthread_t thread;
+	void *context = NULL;
 
 	pthread_mutex_lock(&allocator);
 	CHECK(pthread_create(&thread, NULL, open_eager, NULL) == 0);
@@ -157,6 +158,8 @@ static void first_events_under_lock(void)
 	for (int i = 0; i < 3; i++)
 		host_give(host_take(512), 512);
 	host_report(1);
+	CHECK(cuCtxCreate_v2(&context, 0, 0) == 0 && context);
+	host_count(1, 0);
 	pthread_mutex_unlock(&allocator);
 	CHECK(pthread_join(thread, NULL) == 0);
 	host_give(host_take(512), 512);
