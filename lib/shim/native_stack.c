@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
+#include "base/section.h"
 #include "shim/check.h"
 #include "shim/libraries.h"
 #include "shim/libunwind.h"
@@ -205,15 +206,14 @@ static bool walk_by_rules(struct vs_native *native, uint64_t pc, uint64_t sp, ui
 static bool walk_by_libunwind(struct vs_native *native, int (*walk)(void **, int))
 {
 	void *found[VS_NATIVE_ENTRIES];
-	int count, state, type;
+	struct vs_section section;
+	int count;
 
-	/* It probes memory by system calls: a thread that is cancelled must not vanish there. */
-	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	/* It probes memory by system calls: a thread that is cancelled must not vanish there. And what it keeps of a
+	 * thread is no longer whole where a handler leaves it, or comes back to it after other walks. */
+	vs_section_enter(&section);
 	count = walk(found, VS_NATIVE_ENTRIES);
-	/* In this order: base/section.c says why. */
-	pthread_setcancelstate(state, NULL);
-	pthread_setcanceltype(type, NULL);
+	vs_section_leave(&section);
 	vs_native_forget(native);
 	native->root = 0;
 	for (int i = count; i > 0; i--) {

@@ -25,7 +25,7 @@
 #define STACKS_MAX 4
 
 struct vs_stacks {
-	bool busy; /* being changed; on entry: a signal handler left, for good or for a while, and all may be half
+	uint32_t busy; /* being changed; on entry: a signal handler left, for good or for a while, and all may be half
 	              done */
 	struct vs_stacks
 	    *next; /* of the thread's, around: behind this one are those that were left, the latest last */
@@ -51,7 +51,7 @@ static void restart(struct vs_stacks *stacks)
 	vs_native_forget(&stacks->native);
 	vs_python_forget(&stacks->python);
 	vs_guesses_forget(&stacks->guesses);
-	stacks->busy = false;
+	stacks->busy = 0;
 }
 
 void vs_stacks_restart(struct vs_stacks *stacks)
@@ -78,7 +78,21 @@ void vs_stacks_free(struct vs_stacks *stacks)
 	} while (at != stacks);
 }
 
-/* In place of one that was left. */
+/* Whether they were free, and are the caller's now: in one instruction, so that a handler comes before or after. Not
+ * a locked one, which would be ten times dearer: the thread alone is concerned. */
+static inline bool claim(struct vs_stacks *stacks)
+{
+	bool was_busy;
+
+#if defined(__x86_64__)
+	__asm__ volatile("btsl $0, %0" : "+m"(stacks->busy), "=@ccc"(was_busy) : : "memory");
+#else
+	was_busy = __atomic_exchange_n(&stacks->busy, 1, __ATOMIC_RELAXED);
+#endif
+	return !was_busy;
+}
+
+/* In place of one that was left, claimed. */
 static __attribute__((noinline)) struct vs_stacks *another(struct vs_stacks *left)
 {
 	struct vs_stacks *at = left->next;
@@ -99,6 +113,7 @@ static __attribute__((noinline)) struct vs_stacks *another(struct vs_stacks *lef
 			restart(at);
 		}
 	}
+	at->busy = 1;
 	vs_thread.stacks = at;
 	vs_section_leave(&section);
 	return at;
@@ -339,9 +354,8 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 
 	if (!stacks || (!take->of_frees && (type == VRAMSHIM_TORCH_FREE || type == VRAMSHIM_CUDA_FREE)))
 		return 0;
-	if (stacks->busy)
+	if (!claim(stacks))
 		stacks = another(stacks);
-	stacks->busy = true;
 	/* For a handler on this thread, as in vs_enter(). */
 	__asm__ volatile("" ::: "memory");
 	vs_check_begin();
@@ -358,7 +372,7 @@ __attribute__((noinline)) uint32_t vs_stack_capture(struct vs_process *process, 
 		vs_check_stack(process, id, !take->native);
 	vs_guess_was(&stacks->guesses, id);
 	__asm__ volatile("" ::: "memory");
-	stacks->busy = false;
+	stacks->busy = 0;
 	if (take->native)
 		vs_guess_prefetch(&stacks->guesses);
 	return id;

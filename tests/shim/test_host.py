@@ -24,7 +24,7 @@ SPEAKS = {"no-memory", "no-files", "tiny-files", "no-descriptors", "other-root",
 # Where it cannot write all of it, or must not.
 INCOMPLETE = SPEAKS
 # Whose last events have a size of their own: what came before may be half done, these are seen.
-LAST = {"alarms", "profiler", "alternate-stack", "alternate-stack-above", "jumps", "jumps-by-pools", "switching",
+LAST = {"alarms", "profiler", "alternate-stack", "alternate-stack-above", "jumps", "jumps-by-pools",
         "cancellation"}
 
 

@@ -174,48 +174,9 @@ static void jumps_by_pools(void)
 	at_last();
 }
 
-/* Threads of a job's own making, switched by a handler: whatever was interrupted goes on later, in the middle. */
+/* Threads of a job's own making, on memory of all kinds. */
 static ucontext_t fibers[2];
-static volatile sig_atomic_t fiber;
 
-static void switch_fibers(int number)
-{
-	int from = fiber;
-
-	(void)number;
-	if (++strikes < 30 * WANTED)
-		strike_again();
-	fiber = !from;
-	swapcontext(&fibers[from], &fibers[!from]);
-}
-
-static void report_for_ever(void)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	CHECK(sigprocmask(SIG_SETMASK, &none, NULL) == 0);
-	for (unsigned int i = 0;; i++)
-		host_report(i % 300);
-}
-
-static void switching(void)
-{
-	CHECK(getcontext(&fibers[1]) == 0);
-	fibers[1].uc_stack.ss_size = 1 << 20;
-	fibers[1].uc_stack.ss_sp = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	CHECK(fibers[1].uc_stack.ss_sp != MAP_FAILED);
-	makecontext(&fibers[1], report_for_ever, 0);
-	host_report(0);
-	on(SIGALRM, switch_fibers, 0);
-	timer(ITIMER_REAL, 100);
-	for (unsigned int i = 0; strikes < 30 * WANTED; i++)
-		host_report(i % 300);
-	timer(ITIMER_REAL, 0);
-	at_last();
-}
-
-/* The same without a handler, on memory of all kinds. */
 static void worker(void)
 {
 	for (unsigned int i = 0;; i++) {
@@ -388,7 +349,6 @@ const struct scenario host_signals[] = {
     {"alternate-stack-above", alternate_stack_above},
     {"jumps", jumps},
     {"jumps-by-pools", jumps_by_pools},
-    {"switching", switching},
     {"other-stacks", other_stacks},
     {"jump-inside", jump_inside},
     {"probing", probing},
