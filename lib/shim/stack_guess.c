@@ -32,7 +32,8 @@ static struct vs_guess *oldest(struct vs_guess *latest)
 {
 	struct vs_guess *guess = latest;
 
-	if (!latest || latest->variants < VS_GUESS_VARIANTS)
+	/* Fewer than that where there was no memory for the latest ones. */
+	if (!latest || latest->variants < VS_GUESS_VARIANTS || !latest->older)
 		return NULL;
 	while (guess->older->older)
 		guess = guess->older;

@@ -228,6 +228,30 @@ static void without_memory(void **state)
 	assert_null(vs_guess_of(frames.guesses, ID));
 }
 
+/* The oldest one is too small for what a stack has become, and there is no room for another, time and again. */
+static void without_memory_for_larger_ones(void **state)
+{
+	struct rlimit before, none;
+	struct vs_guess *guess = NULL;
+
+	(void)state;
+	frames.python.entry_count = 1;
+	for (int i = 0; i < VS_GUESS_VARIANTS; i++)
+		assert_non_null(add(ID));
+	frames.python.entry_count = FRAMES;
+	frames.guesses->used = VS_GUESS_PIECE;
+	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
+	for (int i = 0; i < 2 * VS_GUESS_VARIANTS && !guess; i++)
+		guess = add(ID);
+	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+	assert_null(guess);
+	for (int i = 0; i < 2 * VS_GUESS_VARIANTS; i++)
+		assert_memory_equal(add(ID)->entries, frames.entries, sizeof(frames.entries));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -238,6 +262,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(so_many_of_one_stack, setup, teardown),
 	    cmocka_unit_test_setup_teardown(all_there_is_room_for, setup, teardown),
 	    cmocka_unit_test_setup_teardown(without_memory, setup, teardown),
+	    cmocka_unit_test_setup_teardown(without_memory_for_larger_ones, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
