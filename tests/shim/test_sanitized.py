@@ -36,7 +36,9 @@ def runtime():
 def test_clean():
     library = runtime()
     for name in SCENARIOS + (THREAD_ONLY if THREAD else []):
-        run = Run([HOST, name], shim=False, preload=[library, SHIM], env=OPTIONS, timeout=100, read=lambda run: False)
+        # A lock of ThreadSanitizer's own allocator may be held for ever in a forked child: nothing may be loaded there.
+        level = {"VRAMSHIM_LEVEL": "light"} if THREAD and name.startswith("fork-") else {}
+        run = Run([HOST, name], shim=False, preload=[library, SHIM], env=OPTIONS | level, timeout=100, read=lambda run: False)
         wanted = 15 if name == "exit-in-thread" else 0
         assert run.status == wanted and run.stderr == b"", (name, run.status, run.stderr.decode()[:6000])
 
