@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+
 static const char *const names[VS_OWNER_NAMED] = {
     [VS_OWNER_NOBODY] = "other",  [VS_OWNER_PYTORCH] = "pytorch",   [VS_OWNER_TORCH] = "torch",
     [VS_OWNER_NCCL] = "nccl",     [VS_OWNER_CUBLAS] = "cublas",     [VS_OWNER_CUBLASLT] = "cublaslt",
@@ -44,32 +46,11 @@ static bool begins(const char *text, const char *prefix)
 	return !strncmp(text, prefix, strlen(prefix));
 }
 
-static const char *file_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* Where Python's packages are installed: what follows is the name by which a module is imported. */
-static const char *below_packages(const char *path)
-{
-	static const char *const folders[] = {"/site-packages/", "/dist-packages/"};
-
-	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++) {
-		const char *found = strstr(path, folders[i]);
-
-		if (found)
-			return found + strlen(folders[i]);
-	}
-	return NULL;
-}
-
 /* An extension module is "package.module", elsewhere its file is all that is known: "_backend.abi3.so" is "_backend".
  * "libfoo-1.so.2" is "foo-1", "a.out" is itself. */
 static void short_name(const char *path, char ret_name[VS_OWNER_NAME_MAX])
 {
-	const char *name = file_of(path), *end = strstr(name, ".cpython-"), *dotted = below_packages(path);
+	const char *name = vs_path_file(path), *end = strstr(name, ".cpython-"), *dotted = vs_path_in_packages(path);
 
 	if (!end)
 		end = strstr(name, ".abi3.");
@@ -115,7 +96,7 @@ static bool is_silent(const char *file)
 
 uint8_t vs_owner_known(const char *path)
 {
-	const char *file = file_of(path);
+	const char *file = vs_path_file(path);
 
 	if (is_silent(file))
 		return VS_OWNER_NOBODY;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "shim/loader.h"
 #include "shim/real.h"
 #include "shim/thread.h"
@@ -29,13 +30,12 @@ static int is_cuda_name(const char *name)
 /* The driver may be two libraries, one that looks the other's functions up (WSL): what it finds, it must call. */
 static int is_driver(void *caller)
 {
-	const char *file, *slash;
+	const char *file;
 	Dl_info info;
 
 	if (!dladdr(caller, &info) || !info.dli_fname)
 		return 0;
-	slash = strrchr(info.dli_fname, '/');
-	file = slash ? slash + 1 : info.dli_fname;
+	file = vs_path_file(info.dli_fname);
 	return !strncmp(file, "libcuda.so", 10) || !strncmp(file, "libnvidia", 9);
 }
 

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "base/section.h"
 #include "shim/libraries.h"
 #include "shim/loader.h"
@@ -64,7 +65,7 @@ struct search {
 
 static bool is_meant(const struct search *search, const char *path)
 {
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+	const char *file = vs_path_file(path);
 
 	for (const char *const *name = library_names[search->api]; *name; name++)
 		if (!strcmp(file, *name))
@@ -164,13 +165,11 @@ void *vs_real_needed_by(const void *caller, const char *name, const char *versio
 
 static bool is_runtime(const void *symbol)
 {
-	const char *slash;
 	Dl_info info;
 
 	if (!dladdr(symbol, &info) || !info.dli_fname)
 		return false;
-	slash = strrchr(info.dli_fname, '/');
-	return !strncmp(slash ? slash + 1 : info.dli_fname, "libcudart", strlen("libcudart"));
+	return !strncmp(vs_path_file(info.dli_fname), "libcudart", strlen("libcudart"));
 }
 
 /* As the loader would bind a caller that asks for this version. Whoever else interposes has no versions, and is for

@@ -25,10 +25,10 @@
 #define STACKS_MAX 4
 
 struct vs_stacks {
-	uint32_t busy; /* being changed; on entry: a signal handler left, for good or for a while, and all may be half
-	              done */
-	struct vs_stacks
-	    *next; /* of the thread's, around: behind this one are those that were left, the latest last */
+	/* Being changed; on entry: a signal handler left, for good or for a while, and all may be half done. */
+	uint32_t busy;
+	/* Of the thread's, around: behind this one are those that were left, the latest last. */
+	struct vs_stacks *next;
 	struct vs_native native;
 	struct vs_python python;
 	struct vs_guesses guesses;

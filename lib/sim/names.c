@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/dlopen_gateway.h"
+#include "base/path.h"
 #include "sim/sim.h"
 
 static const struct library {
@@ -41,7 +42,7 @@ void *(*vs_dlopen_next(void))(const char *, int)
 
 static const struct library *find(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+	const char *file = vs_path_file(path);
 
 	for (size_t i = 0; i < sizeof(libraries) / sizeof(libraries[0]); i++) {
 		size_t length = strlen(libraries[i].name);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "sim/sim.h"
 
 #define VS_NONE(name)                                                                                                \
@@ -44,11 +45,10 @@ VS_API int cuGetExportTable(const void **table, const void *id)
 		return CU_NOT_SUPPORTED;
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
 		void *before = NULL;
-		const char *slash = strrchr(info.dli_fname, '/');
 
 		if (atomic_compare_exchange_strong(&told[i], &before, info.dli_fbase)) {
 			snprintf(text, sizeof(text), "a CUDA runtime of its own in %.100s (cuGetExportTable)",
-			         slash ? slash + 1 : info.dli_fname);
+			         vs_path_file(info.dli_fname));
 			return vs_unsupported(&said, text, CU_NOT_SUPPORTED);
 		}
 		if (before == info.dli_fbase)

@@ -3,12 +3,7 @@
 
 #include <string.h>
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
+#include "base/path.h"
 
 static int begins(const char *text, const char *prefix)
 {
@@ -17,7 +12,7 @@ static int begins(const char *text, const char *prefix)
 
 enum vs_native_role vs_native_role(const char *function, const char *module)
 {
-	const char *file = base_name(module);
+	const char *file = vs_path_file(module);
 
 	if (begins(file, "libvramshim") || begins(file, "libvramsim"))
 		return VS_NATIVE_RECORDER;

@@ -2,6 +2,7 @@
 #include "symbol/symbol.h"
 
 #include "base/buffer.h"
+#include "base/path.h"
 #include "base/u64map.h"
 #include "symbol/elf_file.h"
 #include "symbol/merge.h"
@@ -113,11 +114,10 @@ static char *native_name(struct vs_symbols *symbols, const struct vramshim_modul
 		struct vs_elf_file *elf = file_of(symbols, module);
 		/* The call is before the address that it returns to, and may be the function's last instruction. */
 		const char *symbol = elf ? vs_elf_file_function(elf, address - 1 - module->base) : NULL;
-		const char *slash = strrchr(module->path, '/');
 
 		if (symbol)
 			return vs_readable(symbol);
-		if (asprintf(&name, "%s+0x%llx", slash ? slash + 1 : module->path,
+		if (asprintf(&name, "%s+0x%llx", vs_path_file(module->path),
 		             (unsigned long long)(address - module->base)) < 0)
 			return NULL;
 	} else if (asprintf(&name, "0x%llx", (unsigned long long)address) < 0) {

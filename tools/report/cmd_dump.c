@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/path.h"
 #include "command.h"
 #include "common/json.h"
 #include "run.h"
@@ -121,11 +122,11 @@ static void text_stack(const struct vramshim_trace *trace, uint32_t id)
 	printf("stack %" PRIu32 "%s\n", id, stack->truncated ? " (deeper than recorded)" : "");
 	for (uint32_t i = 0; i < stack->native_count; i++) {
 		const struct vramshim_module *module = vramshim_trace_module(trace, stack->native[i]);
-		const char *slash = module ? strrchr(module->path, '/') : NULL;
+
 		printf("  native 0x%" PRIx64, stack->native[i]);
 		if (module) {
 			putchar(' ');
-			put(slash ? slash + 1 : module->path);
+			put(vs_path_file(module->path));
 			printf("+0x%" PRIx64, stack->native[i] - module->base);
 		}
 		putchar('\n');

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Python frames between the operation and the user's line: with these two they are all that is told. */
@@ -37,13 +39,6 @@ static const char *const plumbing[] = {
 /* Folders of installed code, as opposed to the user's own. */
 static const char *const installed[] = {"/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3"};
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
 static bool contains_any(const char *text, const char *const *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -65,7 +60,7 @@ static bool is_users(const struct vs_frame *frame)
 
 char *vs_frame_text(const struct vs_frame *frame, char text[VS_FRAME_TEXT])
 {
-	const char *place = base_name(frame->kind == VS_FRAME_PYTHON ? frame->file : frame->module);
+	const char *place = vs_path_file(frame->kind == VS_FRAME_PYTHON ? frame->file : frame->module);
 
 	/* "libfoo.so+0x12" names its module already. */
 	if (!*place || !strncmp(frame->function, place, strlen(place)))

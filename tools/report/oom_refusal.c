@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
 #include "ledger/resolve.h"
 #include "ledger/sites.h"
 #include "oom/oom.h"
@@ -79,15 +80,13 @@ static int account(void *user, const struct vramshim_event *event)
 static void caller(const struct search *search, uint32_t stack, char *library, size_t size)
 {
 	const struct vs_frame *frames;
-	const char *base;
 	size_t count;
 
 	library[0] = '\0';
 	if (vs_symbol_stack(search->symbols, stack, &frames, &count) < 0 || !count ||
 	    frames[0].kind != VS_FRAME_NATIVE)
 		return;
-	base = strrchr(frames[0].module, '/');
-	snprintf(library, size, "%s", base ? base + 1 : frames[0].module);
+	snprintf(library, size, "%s", vs_path_file(frames[0].module));
 }
 
 static void refused(struct search *search, const struct vramshim_event *event)

@@ -5,20 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/path.h"
+
 /* Python files by the path that imports them, the user's own by the whole one; libraries by their name. */
 static const char *place_of(const struct vs_frame *frame)
 {
-	static const char *const roots[] = {"/site-packages/", "/dist-packages/"};
-	const char *slash = strrchr(frame->module, '/');
+	const char *imported;
 
 	if (frame->kind == VS_FRAME_NATIVE)
-		return slash ? slash + 1 : frame->module;
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
-		const char *found = strstr(frame->file, roots[i]);
-		if (found)
-			return found + strlen(roots[i]);
-	}
-	return frame->file;
+		return vs_path_file(frame->module);
+	imported = vs_path_in_packages(frame->file);
+	return imported ? imported : frame->file;
 }
 
 /* The function and its place, cut where they tell the least: a C++ name and a path end in what matters. */

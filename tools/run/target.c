@@ -12,6 +12,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/path.h"
+
 /* As many levels of "#!" as the kernel follows (BINPRM recursion limit, fs/exec.c). */
 #define INTERPRETER_LEVELS 5
 
@@ -90,8 +92,7 @@ static enum vs_target inspect_elf(int fd, const char *path, const Elf64_Ehdr *he
 		return VS_TARGET_RECORDABLE;
 	}
 	/* The loader itself (`ld-linux-x86-64.so.2 PROGRAM`) has no loader and honours LD_PRELOAD. */
-	const char *name = strrchr(path, '/');
-	return !strncmp(name ? name + 1 : path, "ld-linux", 8) ? VS_TARGET_RECORDABLE : VS_TARGET_STATIC;
+	return !strncmp(vs_path_file(path), "ld-linux", 8) ? VS_TARGET_RECORDABLE : VS_TARGET_STATIC;
 }
 
 enum vs_target vs_target_inspect(const char *path)

@@ -49,6 +49,18 @@ static void work_everywhere(void)
 		pthread_join(thread, NULL);
 }
 
+static void work_in_a_child(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		work_everywhere();
+		_exit(8);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && status == 8 << 8);
+}
+
 static void limit(int resource, rlim_t value)
 {
 	struct rlimit limit = {value, value};
@@ -439,17 +451,10 @@ static void lenient_sandbox(void)
 {
 	static const int calls[] = {SYS_fallocate, SYS_process_vm_readv, SYS_madvise, SYS_sigaltstack,
 	                            SYS_prctl,     SYS_ftruncate,        SYS_readlink};
-	int status;
-	pid_t pid;
 
 	refuse(calls, sizeof(calls) / sizeof(calls[0]));
 	work_everywhere();
-	pid = fork();
-	if (pid == 0) {
-		work_everywhere();
-		_exit(10);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid && status == 10 << 8);
+	work_in_a_child();
 	work_everywhere();
 	host_counted();
 }
@@ -556,17 +561,9 @@ static void forbid_the_counter(void)
 
 static void work_without_the_counter(void)
 {
-	pid_t pid;
-	int status;
-
 	work_everywhere();
 	work_long();
-	pid = fork();
-	if (pid == 0) {
-		work_everywhere();
-		_exit(8);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid && status == 8 << 8);
+	work_in_a_child();
 }
 
 /* For this thread and those that it makes from now on; one of them in the place of one that is gone. */
